@@ -5,6 +5,7 @@ Source: JOBS "A job file". `JobSpec.model_json_schema()` is what `holdfast schem
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -256,8 +257,29 @@ class ParquetFiles(JobPart):
     """Columns whose values name folders, as Hive has them: carrier=UA/origin=EWR/. The files lack these columns."""
 
 
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
+
+
+def _table(value: str) -> str:
+    if not _TABLE.fullmatch(value):
+        raise PydanticCustomError("table", "not a name of a table")
+    return value
+
+
+class SqlTable(JobPart):
+    """A table of a database to which a query's rows go, exactly once."""
+
+    database: Name
+    """Its name in the file that HOLDFAST_DATABASES of each worker names; URL and password stand there."""
+    table: Annotated[Text, AfterValidator(_table)]
+    """The table, perhaps behind its schema and a dot, its letters as they are; it is made if it is missing."""
+    key: list[Text] = Field(default=[])
+    """Columns by which a row replaces the one that is there, the table's primary key or a unique index; none: rows are
+    appended."""
+
+
 class Sink(JobPart):
-    """The topic, or the files, to which a query's rows go, exactly once."""
+    """The topic, the files or the table to which a query's rows go, exactly once."""
 
     topic: Topic = ""
     """The user's topic."""
@@ -266,6 +288,8 @@ class Sink(JobPart):
     own, under the name of this one and of the topic, and all are written in one transaction."""
     parquet: ParquetFiles | None = None
     """Files in place of a topic."""
+    sql: SqlTable | None = None
+    """A table of a database in place of a topic."""
     topic_by: Text | None = None
     """A column, or an expression, whose text names the topic of a row, one of topics; a row for which it gives another
     text, or null, is a dead letter."""
@@ -302,7 +326,8 @@ class Sink(JobPart):
     as they are; a null gives no header. The columns stay in the row."""
     delete_when: Text | None = None
     """A condition on the columns of a row: where it is true, the record has no value, so that it deletes the row of its
-    key in a compacted topic or a table. Rows need a key and format json; null: every record is a row."""
+    key in a compacted topic or a table; in a database the row of its key is deleted. Rows need a key and format json;
+    null: every record is a row."""
     partitions: Annotated[Whole, Field(ge=1, le=10_000)] | None = None
     """Partitions with which `--create-topics` makes it; null: as many as the query's tasks."""
     commit_interval_ms: Annotated[Whole, Field(ge=0, le=60_000)] = 0
@@ -314,7 +339,7 @@ class Sink(JobPart):
     def _as_before(self, plain: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A sink without these settings is written as releases that do not have them write it."""
         written: dict[str, Any] = plain(self)
-        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by", "field_numbers", "parquet")
+        newer = ("record", "key_format", "key_schema_id", "topics", "topic_by", "field_numbers", "parquet", "sql")
         added = ("headers", "delete_when", "subject", "schema_id", *newer)
         left_out = {name: one for name, one in written.items() if name not in added or one not in ({}, None)}
         defaults = {("subject_strategy", "topic"), ("topic", "")}
@@ -322,14 +347,21 @@ class Sink(JobPart):
 
     @property
     def places(self) -> list[str]:
-        """Topics, or the folder of files."""
+        """Topics, the folder of files, or the table."""
+        if self.sql is not None:
+            return [f"{self.sql.database}.{self.sql.table}"]
         return [self.parquet.path] if self.parquet is not None else self.topics or [self.topic]
 
     @model_validator(mode="after")
     def _to_somewhere(self) -> Sink:
         if self.parquet is not None and (self.topic or self.topics is not None):
             raise PydanticCustomError("two_sinks", "are given, and a topic, too: a query each, of the same input")
-        if not self.topic and self.topics is None and self.parquet is None:
+        if self.sql is not None and (self.topic or self.topics is not None or self.parquet is not None):
+            also = "files" if self.parquet is not None else "a topic"
+            raise PydanticCustomError(
+                "table_and_more", "is given, and {also}, too: a query each, of the same input", {"also": also}
+            )
+        if not self.topic and self.topics is None and self.parquet is None and self.sql is None:
             raise PydanticCustomError("no_sink_topic", "is missing")
         if self.topic and self.topics is not None:
             raise PydanticCustomError("two_sink_topics", "are given, and a topic, too: name all in topics")

@@ -43,6 +43,17 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
         return str(self.params.get("parquet", {}).get("path", "")) if self.kind == "sink" else ""
 
     @property
+    def table(self) -> str:
+        """Table of a sink whose rows go to a database, behind its name there; empty of any other operator."""
+        told = self.params.get("sql") if self.kind == "sink" else None
+        return f"{told['database']}.{told['table']}" if told else ""
+
+    @property
+    def elsewhere(self) -> str:
+        """Place of a sink's rows that is no topic; empty of any other operator."""
+        return self.folder or (f"table {self.table}" if self.table else "")
+
+    @property
     def written_topic(self) -> str:
         """Topic that a sink writes; empty of any other operator."""
         return str(self.params["topic"]) if self.kind == "sink" else ""

@@ -73,10 +73,12 @@ class Found:
         self._stretches: list[_Stretch] = []
         written = [one for one in recording.plan.operators if one.kind == "sink"]
         self.notes += [
-            f"{one.folder}: the rows of {one.params['query']} are files, not compared" for one in written if one.folder
+            f"{one.elsewhere}: the rows of {one.params['query']} are {'files' if one.folder else 'there'}, not compared"
+            for one in written
+            if one.elsewhere
         ]
-        self._of_files = {one.name for one in written if one.folder}
-        sinks = [one for one in written if not one.folder]
+        self._elsewhere = {one.name for one in written if one.elsewhere}
+        sinks = [one for one in written if not one.elsewhere]
         present = log.topics({sink.params["topic"] for sink in sinks})
         for sink in sinks:
             query, topic = sink.params["query"], sink.params["topic"]
@@ -106,7 +108,7 @@ class Found:
         for outcome in outcomes:
             sure = batch <= self._committed.get(outcome.unit, 0)
             for query, rows in outcome.rows.items():
-                if query not in expected:  # its rows are files
+                if query not in expected:  # its rows are in no topic
                     continue
                 (expected[query].committed if sure else expected[query].pending).extend(rows)
             dead = [Row(dead_letters.encode(letter)) for letter in outcome.dead]
@@ -150,7 +152,7 @@ class Found:
             if letter.batch > batch:
                 break
             self._recorded.take(self._letters)
-            if letter.batch >= self._first_batch and letter.origin not in self._of_files and not self._excused(letter):
+            if letter.batch >= self._first_batch and letter.origin not in self._elsewhere and not self._excused(letter):
                 self.dead.find(letter.batch, Row(message.value() or b""))
 
     def _excused(self, letter: DeadLetter) -> bool:

@@ -49,8 +49,8 @@ def results(
         if plan is None:
             raise CommandFailed(f"job {job} has no results: it was not admitted", f"`holdfast status {job}` says why")
         found = sinks_of(plan, query)
-        if folder := next((one.folder for one in found if one.folder), ""):
-            raise CommandFailed(f"query {query} writes files, no topic: its rows are in {folder}")
+        if place := next((one.elsewhere for one in found if one.elsewhere), ""):
+            raise CommandFailed(f"query {query} writes no topic: its rows are in {place}")
         sinks = {str(one.params["topic"]): one for one in found}
         for topic, sink in sinks.items():
             if topic not in door.present:

@@ -26,12 +26,20 @@ class Forbidden(Retriable):
     """Kafka refuses access: a retry succeeds only after a person has changed the permission."""
 
 
-class TopicGone(Retriable):
+class Awaited(Retriable):
+    """Rows have no place to go now: keep them until the place exists again or a person has repaired it."""
+
+
+class TopicGone(Awaited):
     """The topic of a write does not exist: nothing was written; try again when it exists again."""
 
 
+class SinkUnready(Awaited):
+    """A database takes no rows now: it does not answer, or lacks something that a person can add."""
+
+
 class Refused(Retriable):
-    """Kafka answers, but refuses a transaction: nothing was committed; try again, but not for ever."""
+    """Kafka or a database answers, but refuses a transaction: nothing was committed; try again, but not for ever."""
 
 
 class Torn(HoldfastError):

@@ -19,9 +19,11 @@ from holdfast.services.planning.graph import sink_name
 
 COMMIT_INTERVAL_MS = 10_000
 """Default time between two transactions of a sink of files. Few readers want one file for each batch."""
-OF_RECORDS = ("format", "subject", "subject_strategy", "record", "key_format", "key_schema_id", "schema_id", "key",
-              "headers", "field_numbers", "delete_when", "partitions", "topic_by")  # fmt: skip
-"""Settings of a sink that describe records of a topic, so a sink of files has none of them."""
+OF_RECORDS = ("format", "subject", "subject_strategy", "record", "key_format", "key_schema_id", "schema_id",
+              "headers", "field_numbers", "partitions", "topic_by")  # fmt: skip
+"""Settings of a sink that describe records of a topic and nothing else."""
+OF_KEYS = ("key", "delete_when")
+"""Settings of a sink that a sink of files does not have either: it never replaces a row."""
 NAMES_FOLDERS = (pl.String(), pl.Int64(), pl.Boolean(), pl.Date())
 """Types of columns that may name folders: every reader restores the same value from the name."""
 
@@ -39,7 +41,7 @@ def problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
         rows: the stream that its query delivers.
     """
     assert sink.parquet is not None
-    for name in OF_RECORDS:
+    for name in (*OF_RECORDS, *OF_KEYS):
         if getattr(sink, name) != Sink.model_fields[name].default:
             yield Problem(f"{path}.{name}", "says how a row becomes a record, and files have none", "leave it out")
     given = sink.parquet.partition_by

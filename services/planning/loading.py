@@ -81,6 +81,7 @@ _AT: dict[str, Location] = {
     "no_sink_topic": ("topic",),
     "two_sink_topics": ("topics",),
     "two_sinks": ("parquet",),
+    "table_and_more": ("sql",),
     "sink_topic_by": ("topic_by",),
     "join_between": ("between",),
     **{f"window_{name}": (name,) for name in Window.model_fields},

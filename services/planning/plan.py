@@ -18,6 +18,7 @@ from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.planning import (
+    database_tables,
     files,
     hosting,
     parallelism,
@@ -199,6 +200,7 @@ class _Draft:
             "partitions": self.sink_partitions.get(topic, 1),
             "commit_interval_ms": 0 if sink is None else files.commit_interval_ms(sink),
             **({} if sink is None or sink.parquet is None else {"parquet": sink.parquet.model_dump(mode="json")}),
+            **({} if sink is None or sink.sql is None else {"sql": sink.sql.model_dump(mode="json")}),
             **({"tentative": True} if query in self._tentative else {}),
             **({"updates": True} if query in self._tentative and tentative.updates(self._asked, query) else {}),
             **({"headers": dict(sink.headers)} if sink is not None and sink.headers else {}),
@@ -219,7 +221,7 @@ class _Draft:
         """The sinks, each with True if it lies outside Kafka."""
         found = dict.fromkeys((name for name in self.tasks if self._checked.kind(name) == "sink"), False)
         for query, one in self._spec.queries.items():
-            if one.sink is not None and one.sink.parquet is not None:
+            if one.sink is not None and (one.sink.parquet is not None or one.sink.sql is not None):
                 found[sink_name(query)] = True
         return found
 
@@ -252,6 +254,7 @@ class _Draft:
         yield from self._fused.warnings
         yield from tentative.warnings(self._asked, self.units)
         yield from files.warnings(self._spec, self.units)
+        yield from database_tables.warnings(self._asked)
         named = {name for name in self._schemes if units.asked_for(self._spec, name)}
         yield from hosting.warnings(self._checked, self._schemes, named, self.tasks)
         if self._topics is not None:

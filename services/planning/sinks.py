@@ -22,7 +22,7 @@ from holdfast.services.kernel.expressions.parsing import ExpressionError, compil
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest
-from holdfast.services.planning import files
+from holdfast.services.planning import database_tables, files
 from holdfast.services.planning.graph import sink_name
 
 RESERVED = ("batch", "status", "query", "job", SKIPPED, "fidelity", "unit", "watermark", "replay-of")
@@ -36,6 +36,10 @@ def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
             path = f"queries.{query}.sink"
             if one.sink.parquet is not None:
                 yield from files.problems(path, one.sink, rows)
+                continue
+            if one.sink.sql is not None:
+                yield from database_tables.problems(path, one.sink, rows)
+                yield from _condition_problems(f"{path}.delete_when", one.sink, rows)
                 continue
             yield from _key_problems(f"{path}.key", one.input, one.sink, rows)
             yield from _header_problems(f"{path}.headers", one.sink, rows)
@@ -177,6 +181,13 @@ def _deletion_problems(path: str, given: str, sink: Sink, rows: Stream) -> Itera
     elif sink.key == "json" and not rows.row_key:
         message = f"rows of {given} are identified {_identified(rows)}, so a record without a value names none"
         yield Problem(path, message, f"`key` names the column that does; {_choice(rows)}")
+    yield from _condition_problems(path, sink, rows)
+
+
+def _condition_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
+    text = sink.delete_when
+    if text is None:
+        return
     columns = schema(rows.fields)
     try:
         kind = result_type(compile_expression(text, columns), columns)

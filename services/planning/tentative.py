@@ -66,6 +66,8 @@ def _refused(checked: Checked, query: str, units: Sequence[UnitPlan]) -> str:
     column = "" if sink is None else key_column(sink.key, rows.row_key)
     if sink is not None and sink.parquet is not None:
         return "a row in a file is there for good, and cannot be corrected"
+    if sink is not None and sink.sql is not None:
+        return "a table has rows that count alone"
     if sink is not None and sink.format == "arrow":
         return "a record of format arrow has no key by which it could be corrected"
     if sink is not None and sink.delete_when is not None:

@@ -165,6 +165,10 @@ _MESSAGES: dict[str, Callable[[ErrorDetails], Words]] = {
         f"{_shown(error['input'])} is {error['msg']}",
         did_you_mean(str(error["input"]), METADATA) or f"one of {', '.join(METADATA)}",
     ),
+    "table": lambda error: (
+        f"{_shown(error['input'])} is {error['msg']}",
+        "letters, digits and _, 63 at most, such as delays, or behind the name of its schema: public.delays",
+    ),
     "folder": lambda error: (f"{_shown(error['input'])} is {error['msg']}", "such as /data/delays"),
     "start": lambda error: (f"{_shown(error['input'])} is {error['msg']}", 'such as "2026-01-31T12:00:00Z"'),
 }

@@ -85,8 +85,8 @@ def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str,
     from holdfast.services.kernel.dataflow.sink_records import RowsOf
 
     sink = sink_of(plan, query)
-    if sink.folder:
-        raise CommandFailed(f"query {query} writes files, no topic: its rows are in {sink.folder}")
+    if sink.elsewhere:
+        raise CommandFailed(f"query {query} writes no topic: its rows are in {sink.elsewhere}")
     topic, ours = str(sink.params["topic"]), RowsOf(plan.job, plan.generation, query)
     found = [
         (message.timestamp()[1], message.offset(), with_meta(row, partition, message))

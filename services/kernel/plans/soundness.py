@@ -71,11 +71,19 @@ def _of_operator(one: OperatorPlan) -> Iterator[str]:
             yield f"sink {one.name}: does not say how many partitions its topic has"
         if "parquet" in one.params and not _is_folder(one.params["parquet"]):
             yield f"sink {one.name}: does not say its folder, or by which columns its files lie there"
+        if "sql" in one.params and not _is_table(one.params["sql"]):
+            yield f"sink {one.name}: does not say its database, its table, or the key of its rows"
 
 
 def _is_folder(given: Any) -> bool:
     by = given.get("partition_by", []) if isinstance(given, dict) else None
     return isinstance(by, list) and all(isinstance(one, str) for one in by) and isinstance(given.get("path"), str)
+
+
+def _is_table(given: Any) -> bool:
+    key = given.get("key") if isinstance(given, dict) else None
+    texts = [given.get("database"), given.get("table"), *key] if isinstance(key, list) else [None]
+    return all(isinstance(one, str) for one in texts)
 
 
 def _of_edge(plan: Plan, edge: Edge, operators: dict[str, OperatorPlan]) -> Iterator[str]:

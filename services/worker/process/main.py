@@ -25,7 +25,7 @@ from holdfast.services.worker.process.lifeline import hold
 from holdfast.services.worker.process.loop import Worker
 from holdfast.services.worker.process.rocks import MIB, RocksImage, RocksMemory
 from holdfast.services.worker.process.settings import WorkerSettings
-from holdfast.services.worker.sinks import folders
+from holdfast.services.worker.sinks import databases, folders
 
 if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
@@ -63,6 +63,7 @@ def main() -> int:
     root = settings.state_dir / settings.worker / settings.incarnation
     shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
     folders.allow(settings.files)
+    databases.use(settings.databases)
     memory = RocksMemory(settings.state_cache_mb * MIB, settings.state_buffer_mb * MIB)
     pools = deliveries, restores, asks, answers = [
         BlockingThreads("deliveries", patience_s=settings.call_patience_s),

@@ -38,6 +38,9 @@ class WorkerOptions(Variables):
         64, ge=1, le=1024 * 1024, description="memory of a worker for what is not yet in its images on disk, MiB"
     )
     files: str = Field("", description="folders in which jobs may write files, separated by colons; empty: none")
+    databases: str = Field(
+        "", description="file with a line for each database that jobs may write, name = URL (TOML); empty: none"
+    )
 
 
 class WorkerSettings(HostSettings, WorkerOptions):

@@ -18,21 +18,21 @@ from holdfast.schemas.delivered import encode as encode_delivered
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.hosting.blocking import Blocking, Call, Done
-from holdfast.services.kernel.errors import HoldfastError, Indefinite, InvalidRecord, Refused, Retriable, TopicGone
+from holdfast.services.kernel.errors import Awaited, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
 from holdfast.services.log.protocol import Log, Rows, Transactor
 from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
 from holdfast.services.worker.sinks.portions import Batch, Portion, topics_of
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals, gone
-from holdfast.services.worker.sinks.staged_files import StagedFiles
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 
 MAX_WAITING_BATCHES = 64
 MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
 """Limits of the batches that wait for the next transaction; at a limit the transaction starts early."""
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
-"""First and longest time between two checks whether a missing topic exists again."""
+"""First and longest time between two checks whether a place for rows, a topic or a table, exists again."""
 
 
 class Delivery:
@@ -49,7 +49,7 @@ class Delivery:
         portion: limit of a transaction, kept from an earlier delivery.
         refusals: knowledge of failed transactions, kept from an earlier delivery.
         tentative: sinks of queries with tentative results.
-        files: files of the sinks that write to folders.
+        outside: sinks that write files or tables.
     """
 
     takes_rows = True
@@ -71,10 +71,10 @@ class Delivery:
         portion: Portion | None = None,
         refusals: Refusals | None = None,
         tentative: Mapping[str, OperatorPlan] = MappingProxyType({}),
-        files: StagedFiles | None = None,
+        outside: OutsideKafka | None = None,
     ) -> None:
         self._log, self._blocking, self._topics, self._unit = log, blocking, topics, unit
-        self._files, self._position = files or StagedFiles(), Partition(topics.delivered, partition)
+        self._outside, self._position = outside or OutsideKafka(), Partition(topics.delivered, partition)
         self._positions, self._failed = positions, failed
         self._meter, self._portion = meter, portion or Portion()
         self._refusals = refusals or Refusals()
@@ -158,8 +158,8 @@ class Delivery:
             if transactor is not None:
                 self._run(transactor.close, lambda _: None)
         self._transactor = self._ready = None
-        if self._files.places:
-            self._run(partial(self._files.leave, self._positions.last), lambda _: None)
+        if self._outside.places:
+            self._run(partial(self._outside.leave, self._positions.last), lambda _: None)
 
     def leftovers(self) -> list[Batch]:
         """The batches that are not known to be committed."""
@@ -196,7 +196,7 @@ class Delivery:
         position = self._positions.last()
         if position is not None:
             self.ahead.restore(position)
-        self._files.open({} if position is None else position.staged)
+        self._outside.open(position)
         return transactor, position
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
@@ -262,7 +262,7 @@ class Delivery:
     def _measured_commit(self) -> tuple[int, int]:
         assert self._transactor is not None
         rows, too_large = self._rows.of(self._under_way)
-        staged = self._files.stage(self._under_way, self._meter)
+        elsewhere = self._outside.write(self._under_way, self._meter)
         try:
             closing = self.ahead.closing(self._under_way, rows)
             self._transactor.commit([*rows, *closing, self._position_rows(self._under_way[-1].number, too_large)])
@@ -271,14 +271,14 @@ class Delivery:
         except (Retriable, Indefinite) as error:
             self._refusals.judge(error, self._log, topics_of(self._under_way))
             raise
-        self._files.publish()
-        return staged + sum(len(one.values) for one in rows), too_large
+        self._outside.publish()
+        return elsewhere + sum(len(one.values) for one in rows), too_large
 
     # -- topics that are gone -----------------------------------------------------------------------------------------
 
     def look_again(self, now_ms: float) -> None:
-        """Checks at growing intervals for a missing topic, and delivers its rows when it exists again. After a refusal,
-        ends the pause before the next attempt."""
+        """Tries again at growing intervals to deliver rows that have no place to go. After a refusal, ends the pause
+        before the next attempt."""
         if self._refused is not None and now_ms >= self.again_ms:
             error, self._refused, self.again_ms = self._refused, None, math.inf
             self._fail(error)
@@ -292,32 +292,31 @@ class Delivery:
             self._blocking.run(self._missing, self._looked)
 
     def _looked(self, outcome: Any) -> None:
-        self._looking, self.again_ms = False, math.inf
+        self.again_ms = math.inf
         if self._closed or isinstance(outcome, Exception) or outcome:
-            return
-        self.waits, self._patience_ms = "", FIRST_LOOK_MS
-        self._blocking.run(self._commit, self._committed)
+            self._looking = False
+        else:
+            self._run(self._commit, self._committed)
 
     def _missing(self) -> list[str]:
         """Missing topics of the batches under way. Raises Retriable while Kafka does not answer."""
         topics = topics_of(self._under_way)
-        return gone(topics, self._log.describe(topics))
+        return gone(topics, self._log.describe(topics)) if topics else []
 
     def _committed(self, outcome: Any) -> None:
         if self._closed:
             return
-        if isinstance(outcome, TopicGone):
-            self.waits = str(outcome)
-            return
+        self._looking, self.waits = False, str(outcome) if isinstance(outcome, Awaited) else ""
         if isinstance(outcome, Exception):
-            self._not_committed(outcome)
+            if not self.waits:
+                self._not_committed(outcome)
             return
         self._portion.through(self._meter.took_ms)
+        self._patience_ms = FIRST_LOOK_MS
         done, self._under_way = self._under_way, []
         self.ahead.committed()
         self.delivered = done[-1].number
-        self.transactions += 1
-        self.committed_ms = self._clock_ms()
+        self.transactions, self.committed_ms = self.transactions + 1, self._clock_ms()
         rows, too_large = outcome
         self._refusals.forget()
         self.rows, self.too_large = self.rows + rows, self.too_large + too_large
@@ -327,7 +326,7 @@ class Delivery:
         """Tries again after a growing pause if Kafka refuses the transaction; ends the job after too many refusals."""
         now_ms = self._clock_ms()
         pause_ms = self._refusals.failed(error, self.delivered, now_ms)
-        topics = ", ".join([*topics_of(self._under_way), *self._files.places])
+        topics = ", ".join([*topics_of(self._under_way), *self._outside.places])
         if not isinstance(error, Refused):
             self._fail(error)
         elif (over := self._refusals.over(self._under_way[0].number, topics)) is not None:
@@ -344,5 +343,5 @@ class Delivery:
         """The position record of the transaction under way. `too_large` is the number of its rows that are
         dead-lettered."""
         position = self.ahead.position(batch, self.epoch, self.too_large + too_large)
-        record = encode_delivered(self._files.named_in(position))
+        record = encode_delivered(self._outside.named_in(position))
         return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])

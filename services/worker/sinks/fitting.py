@@ -22,6 +22,7 @@ from holdfast.services.worker.sinks.folder_names import split_unnamed
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.sql_rows import split_unstorable
 from holdfast.services.worker.sinks.too_large import parted, split_large
 
 DEFAULT_MAX_BYTES = 1_048_588  # Kafka's default limit of a record
@@ -50,8 +51,8 @@ class FittingRows:
             letters = list(batch.dead)
             for sink in batch.sinks:
                 operator, kept = sink.task.operator, None
-                if operator.folder:
-                    large = split_unnamed(sink, batch.number)[1]
+                if operator.elsewhere:
+                    large = (split_unstorable if operator.table else split_unnamed)(sink, batch.number)[1]
                 else:
                     kept, large = self._split(self._sink_rows(sink, batch), operator, batch.number)
                 if large and not self.dead_letters:

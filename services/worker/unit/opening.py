@@ -16,10 +16,10 @@ from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
 from holdfast.services.worker.sinks.portions import Portion
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
-from holdfast.services.worker.sinks.staged_files import StagedFiles
 
 
 class Opening:
@@ -99,7 +99,7 @@ class Opening:
             portion=self._portion,
             refusals=self.refusals,
             tentative=tentative_sinks(self._layout),
-            files=StagedFiles.of(self._layout, self._job.topics),
+            outside=OutsideKafka.of(self._layout, self._job.topics),
         )
         delivery.ahead.happened = self._happened
         return delivery

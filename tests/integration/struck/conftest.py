@@ -19,5 +19,8 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
         patched.setenv("HOLDFAST_FILES", str(folder / "files"))
         patched.delenv(SECRET, raising=False)
         patched.setenv(SECRET_FILE, str(secret))
+        named = folder / "databases.toml"
+        named.write_text(f'shop = "sqlite:///{folder}/rows.db"\n')
+        patched.setenv("HOLDFAST_DATABASES", str(named))
         with struck_cluster(folder, recoveries=2) as cluster:
             yield cluster

@@ -1,12 +1,14 @@
-"""Rows that go to Parquet files, on real processes that die around their transactions: each is there once.
+"""Rows that go to Parquet files and to a table, on processes that die around their transactions: each is there once.
 
-Every moment at which a copy can die is tried on the log in memory: tests/unit/worker/test_parquet_sink.py.
+Every moment at which a copy can die is tried on the log in memory: tests/unit/worker/test_parquet_sink.py and
+test_sql_sink.py.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import sqlite3
 from pathlib import Path
 from string import Template
 
@@ -28,6 +30,7 @@ fault_tolerance: {default: {scheme: hybrid}}
 sources: {events: {topic: $name-events, fields: {k: string, n: int}}}
 queries:
   files: {input: events, sink: {commit_interval_ms: 200, parquet: {path: FOLDER, partition_by: [k]}}}
+  table: {input: events, sink: {commit_interval_ms: 200, sql: {database: shop, table: numbers}}}
 """
 UNIT = "events-0"
 
@@ -41,7 +44,7 @@ class Numbered(StruckJob):
         self.fed += count
 
 
-def test_every_row_is_in_the_files_once_when_workers_die_around_a_commit(struck: Struck) -> None:
+def test_every_row_is_in_the_files_and_in_the_table_once_when_workers_die_around_a_commit(struck: Struck) -> None:
     folder = Path(os.environ["HOLDFAST_FILES"]) / "numbers"
     job = Numbered(
         struck,
@@ -64,4 +67,6 @@ def test_every_row_is_in_the_files_once_when_workers_die_around_a_commit(struck:
     found = pl.read_parquet(folder / "*" / "*.parquet", hive_partitioning=True)
     assert sorted(found["n"].to_list()) == list(range(job.fed))
     assert found.filter(pl.col("k") != pl.format("k{}", pl.col("n") % KEYS)).is_empty()
+    with sqlite3.connect(folder.parent.with_name("rows.db")) as database:
+        assert database.execute("SELECT n FROM numbers ORDER BY n").fetchall() == [(n,) for n in range(job.fed)]
     job.forget()

@@ -87,9 +87,9 @@ def test_rows_of_files_are_never_tentative_and_the_check_says_so() -> None:
 
 
 def test_files_beside_another_sink_are_a_unit_of_their_own() -> None:
-    both = f"{GOOD}}}, p: {{input: s, sink: {{topic: t}}"
+    both = f"{GOOD}}}, p: {{input: s, sink: {{topic: t}}}}, r: {{input: s, sink: {{sql: {{database: d, table: t}}}}"
     made = plan_of(load(JOB.replace("SINK", both), "job.yaml"))
-    assert {unit.operators for unit in made.units} == {("s", "sink-p"), ("sink-q",)}
+    assert {unit.operators for unit in made.units} == {("s", "sink-p"), ("sink-q",), ("sink-r",)}
     assert made.warnings == ()
     assert [unit.operators for unit in plan_of(load(JOB.replace("SINK", GOOD), "job.yaml")).units] == [("s", "sink-q")]
 

@@ -28,6 +28,7 @@ from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.sinks import folders, parquet_folder
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.meter import Meter
+from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import MOST_REFUSALS, Refusals
@@ -80,10 +81,10 @@ class Site:
         at = Partition(TOPICS.delivered, 0)
         positions = Positions(self.log, "u", at, Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None)
         meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
-        files = StagedFiles(self.tasks[:1], "job.0-abcdef", pause=lambda _: None)
+        outside = OutsideKafka(StagedFiles(self.tasks[:1], "job.0-abcdef", pause=lambda _: None))
         made = Delivery(
             self.log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter, dead_letters,
-            clock_ms=lambda: self.now_ms, refusals=self.refusals, files=files,
+            clock_ms=lambda: self.now_ms, refusals=self.refusals, outside=outside,
         )  # fmt: skip
         if opened:
             made.open(lambda _: None)
