@@ -1,4 +1,4 @@
-"""The console script: ends quietly on Ctrl-C, also while its modules are being loaded."""
+"""The console script: ends quietly on Ctrl-C, also while its modules are being loaded, and whatever its streams are."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ COMPLETE = "_HOLDFAST_COMPLETE"
 
 def main() -> None:
     try:
+        if sys.stdout is None or sys.stderr is None or sys.stdin is None:
+            from holdfast.services.cli.streams import open_closed
+
+            open_closed()
         if COMPLETE in os.environ:
             from typer._completion_classes import completion_init
 
@@ -20,6 +24,12 @@ def main() -> None:
         app(prog_name="holdfast")
     except KeyboardInterrupt:
         sys.exit(130)
+    except OSError as error:
+        from holdfast.services.cli.streams import explain
+
+        if not explain(error):
+            raise
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -291,6 +291,15 @@ class Commands(TyperGroup):
         info = CommandInfo(name=command.name, callback=callback, help=help, rich_help_panel=command.panel)
         return get_command_from_info(info, pretty_exceptions_short=True, rich_markup_mode=MARKUP)
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        word = args[0]
+        if word not in _BY_NAME and not word.startswith("-") and not ctx.resilient_parsing:
+            from holdfast.services.kernel.suggestions import did_you_mean
+
+            hint = did_you_mean(word, _BY_NAME)
+            ctx.fail(f"There is no command '{word}'{f': {hint}' if hint else '.'}")
+        return super().resolve_command(ctx, args)
+
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """Names of commands, from the table: none is loaded for that."""
         from typer._click.shell_completion import CompletionItem

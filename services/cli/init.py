@@ -58,6 +58,8 @@ def init(
 
     Example: holdfast init flights.yaml --from flights.csv.gz
     """  # fmt: skip
+    if str(file) == "-":
+        raise CommandFailed("'-' is no name of a job file", "give a path, such as job.yaml", USAGE)
     if file.exists() and not force:
         raise CommandFailed(f"{file} is there already", "--force writes over it, or give another name", USAGE)
     if sample is None and topic is None:

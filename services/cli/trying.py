@@ -125,7 +125,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     drop_below(logging.ERROR)
     if not file_of(job).exists():
         _refuse([f"there is no file {file_of(job)}"], 2)
-    if Path(out).is_file():
+    if out != "-" and Path(out).is_file():
         _refuse([f"--out {out} is a file (give the name of a folder)"], 2)
     spec = of_files(complete(read_job(job, patience_with).spec))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)

@@ -17,6 +17,7 @@ from typing import Any
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Problem
 from holdfast.services.client.registry_fields import with_fields
+from holdfast.services.kernel.codecs.texts import other_encoding
 from holdfast.services.kernel.errors import USAGE, CommandFailed, JobRejected
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.kafka.registry import open_registry
@@ -64,10 +65,19 @@ def read_job(job: Path, patience: Callable[[], Patience] | None = None) -> JobFi
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise CommandFailed(f"cannot read {file}: {why}", "give the path of a job file", USAGE) from None
+        content = file.read_bytes()
+    except OSError as error:
+        raise CommandFailed(f"cannot read {file}: {error.strerror}", "give the path of a job file", USAGE) from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        if encoding := other_encoding(content):
+            hint = f"convert it: iconv -f {encoding} -t UTF-8"
+            raise CommandFailed(f"cannot read {file}: it is {encoding}, not UTF-8", hint, USAGE) from None
+        if b"\0" in content:
+            raise CommandFailed(f"cannot read {file}: it is no text", "give the path of a job file", USAGE) from None
+        line = content.count(b"\n", 0, error.start) + 1
+        raise CommandFailed(f"cannot read {file}: line {line} is not UTF-8", "save it as UTF-8", USAGE) from None
 
 
 def _in_module(job: Path) -> JobSpec:

@@ -11,7 +11,8 @@ from holdfast.services.kernel.errors import CommandFailed
 CONNECT_S = 3.0
 """Time-out in seconds for all addresses together; a refusal or an unknown name is found much earlier."""
 _ADDRESS = re.compile(r"(?:\w+://)?(?:\[(?P<ipv6>[^\]]+)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?")
-_PORT = 9092
+_PORT, _LAST_PORT = 9092, 65_535
+_OF_THE_WEB = ("http://", "https://")
 
 
 def reach(bootstrap_servers: str, hint: str) -> None:
@@ -30,9 +31,11 @@ def reach(bootstrap_servers: str, hint: str) -> None:
 def _reason(address: str, timeout_s: float) -> str:
     """Reason why the address accepts no connection; empty if it does."""
     found = _ADDRESS.fullmatch(address)
-    if found is None:
+    if found is None or address.lower().startswith(_OF_THE_WEB):
         return f"'{address}' is no address: write HOST:PORT"
     host, port = found["ipv6"] or found["host"], int(found["port"] or _PORT)
+    if not 0 < port <= _LAST_PORT:
+        return f"{port} is no port: a port is 1 to {_LAST_PORT}"
     try:
         socket.create_connection((host, port), timeout_s).close()
     except socket.gaierror:

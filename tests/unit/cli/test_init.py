@@ -80,12 +80,13 @@ def test_a_sample_that_gives_no_job_writes_no_file(tmp_path: Path, content: str,
         ("job.yaml", "absent.csv", "there is no file"),
         ("job.yaml", "folder", "does not say what the file holds"),
         ("absent/job.yaml", "rows.csv", "cannot write"),
+        ("-", "rows.csv", "'-' is no name of a job file"),
     ],
 )
 def test_a_file_that_cannot_be_read_or_written_is_named(tmp_path: Path, job: str, sample: str, what: str) -> None:
     (tmp_path / "rows.csv").write_text(ROWS)
     (tmp_path / "folder").mkdir()
-    code, said = init(str(tmp_path / job), "--from", str(tmp_path / sample))
+    code, said = init(job if job == "-" else str(tmp_path / job), "--from", str(tmp_path / sample))
     assert (code, said.count("error: ") == 1, what in said) == (2, True, True), said
     assert not (tmp_path / "job.yaml").exists()
 
@@ -161,6 +162,7 @@ def test_a_change_during_the_run_is_not_missed(tmp_path: Path) -> None:
     assert runs == ["one", "changed meanwhile"]
 
 
+@pytest.mark.slow
 def test_try_watch_runs_again_and_ends_plainly_on_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text(ROWS)
     job = tmp_path / "sales.yaml"
@@ -210,6 +212,7 @@ def complete(line: str, shell: str = "bash") -> list[str]:
     return found.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_commands_and_options_are_completed_in_each_shell() -> None:
     assert COMPLETE == VARIABLE
     assert complete("holdfast st") == ["stall", "status", "state"]

@@ -172,6 +172,7 @@ def tried(
     job.write_text(NA_JOB.replace("FORMAT", format).replace("OPERATORS", operators).replace("LAST", last))
     file.write_text(csv)
     (folder / "typo_code.py").write_text(CODE)
+    (folder / "-").touch()  # a file of that name changes nothing: rows go to stdout
     return subprocess.run(
         [HOLDFAST, "try", "job.yaml", "--input", "given=given.csv", *more],
         capture_output=True, text=True, check=False, cwd=folder,

@@ -46,7 +46,8 @@ def test_the_reason_is_said(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "there is no host 'no.such.invalid'" in refusal("no.such.invalid:9092")
     assert "is no address: write HOST:PORT" in refusal("127.0.0.1:")
     assert "is no address" in refusal("127.0.0.1:port")
-    assert "cannot be reached" in refusal("127.0.0.1:99999")
+    assert "is no address: write HOST:PORT" in refusal("http://127.0.0.1:9092")
+    assert "99999 is no port: a port is 1 to 65535" in refusal("127.0.0.1:99999")
     monkeypatch.setattr(reaching, "CONNECT_S", 0.2)
     with socket.socket() as full:
         full.bind(("127.0.0.1", 0))
@@ -61,6 +62,7 @@ def test_the_reason_is_said(free: int, monkeypatch: pytest.MonkeyPatch) -> None:
             one.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words",
     [
