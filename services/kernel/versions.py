@@ -1,23 +1,24 @@
 """The versions on which the bytes of a unit's output depend, and no others, as heartbeats carry them.
 
-The computing code counts by its content: a release that does not change it gives equal bytes. A unit with users' code
-also depends on that code and on the libraries that it imports.
+The computing code counts by its syntax trees: a release that changes only its words gives equal bytes. A unit with
+users' code also depends on the text of that code and on the libraries that it imports.
 
 Source: PROTOCOL 0.2 and 4.
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import platform
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
+
+from holdfast.services.kernel.code_digest import code_digest, digest
 
 COMPUTES = ("codecs", "dataflow", "expressions", "operators", "plans", "state")
 """Packages of the kernel whose code makes rows, frames and state from the records of a cut."""
@@ -48,7 +49,7 @@ def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
     modules: the modules that may hold users' operators.
     """
     true = {
-        "kernel": _digest(_sources(Path(__file__).parent, COMPUTES)),
+        "kernel": code_digest(Path(__file__).parent, COMPUTES),
         **{name: _version(name) for name in DISTRIBUTIONS},
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "machine": platform.machine(),
@@ -103,20 +104,6 @@ def _version(distribution: str) -> str:
         return SOURCE
 
 
-def _sources(root: Path, packages: Sequence[str]) -> Iterator[tuple[str, bytes]]:
-    for package in packages:
-        for file in sorted((root / package).rglob("*.py")):
-            yield file.relative_to(root).as_posix(), file.read_bytes()
-
-
-def _digest(sources: Iterator[tuple[str, bytes]]) -> str:
-    found = hashlib.blake2b(digest_size=6)
-    for name, content in sources:
-        found.update(f"{name} {len(content)}\n".encode())
-        found.update(content)
-    return found.hexdigest()
-
-
 def _of_code(module: str) -> str:
     """A digest of its files and of the versions of the libraries that they import; `missing` if nothing is found."""
     try:
@@ -132,7 +119,7 @@ def _of_code(module: str) -> str:
     sources = sorted((file.relative_to(root).as_posix(), file.read_bytes()) for root, file in files)
     imported = {name for _, content in sources for name in _imported(content)}
     libraries = _libraries(imported - {module.partition(".")[0], *OURS, *DISTRIBUTIONS, *sys.stdlib_module_names})
-    return _digest(iter([*sources, ("libraries", libraries.encode())]))
+    return digest([*sources, ("libraries", libraries.encode())])
 
 
 def _imported(content: bytes) -> Iterator[str]:
