@@ -275,7 +275,8 @@ class StruckJob(DoomedJob):
         report = self.replayed()
         assert report.rows.results > 0
         assert report.exact, report
-        assert self.problems() == []
+        problems = self.problems()
+        assert not problems, problems
         self.forget()
 
 

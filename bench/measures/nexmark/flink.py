@@ -82,7 +82,7 @@ def _preload(cluster: BenchCluster, events: Events) -> None:
     tables = {**events.frames, "side": side_rows().select(list(SIDE))}
     cluster.create(*tables)
     for name, rows in tables.items():
-        for number, line in enumerate(_lines(rows)):
+        for number, line in enumerate(lines(rows)):
             key = json.dumps([number]).encode() if name == "side" else None
             cluster.appender.append(Partition(name, 0), line, key=key)
             if number % POLL_EVERY == 0:
@@ -90,7 +90,7 @@ def _preload(cluster: BenchCluster, events: Events) -> None:
         cluster.appender.flush(DEADLINE_S)
 
 
-def _lines(rows: pl.DataFrame) -> Iterator[bytes]:
+def lines(rows: pl.DataFrame) -> Iterator[bytes]:
     """JSON with times to the millisecond, without a zone: as both take them."""
     plain = rows.drop(TIME, strict=False)
     times = [name for name, kind in plain.schema.items() if isinstance(kind, pl.Datetime)]
