@@ -125,7 +125,7 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
     drop_below(logging.ERROR)
     if not file_of(job).exists():
         _refuse([f"there is no file {file_of(job)}"], 2)
-    if out != "-" and Path(out).is_file():
+    if out != "-" and Path(out).exists() and not Path(out).is_dir():
         _refuse([f"--out {out} is a file (give the name of a folder)"], 2)
     spec = of_files(complete(read_job(job, patience_with).spec))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
@@ -197,8 +197,12 @@ def _commonest(finished: Finished, origin: str) -> str:
 def _files(given: list[str], declared: dict[str, str | None], folder: Path) -> dict[str, Path]:
     """The file of each source: from --input, else from `path` in the job file (relative to it)."""
     files = {name: folder / path for name, path in declared.items() if path is not None}
+    given_before: set[str] = set()
     for one in given:
         name, equals, path = one.partition("=")
+        if name in given_before:
+            _refuse([f"--input {one}: the source '{name}' has a file already (put the records into one file)"], 2)
+        given_before.add(name)
         if not equals:
             _refuse([f"--input {one}: write SOURCE=FILE"], 2)
         if name not in declared:

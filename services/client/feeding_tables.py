@@ -32,6 +32,7 @@ Lines = Callable[[bool], Iterator[bytes]]
 
 SHOWN_BYTES = 80
 """Bytes of a row that a message shows."""
+NOT_UTF8 = "convert it, such as with iconv"
 _BOOLS = {"true": True, "false": False}
 
 
@@ -122,6 +123,7 @@ class _Csv:
         Raises:
             UnusableFile: the first row does not fit, or has fewer columns than were named.
         """
+        _ = self.header  # one that is wrong is refused, also where no row follows
         first = True
         for text in self.bodies():
             if text.strip():
@@ -165,18 +167,27 @@ class _Csv:
 
     def _unfit(self, row: int, line: bytes) -> UnusableFile:
         shown = line[:SHOWN_BYTES].decode(errors="replace")
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return UnusableFile(f"{self._path}, row {row} behind the header is not UTF-8: {shown!r}", NOT_UTF8)
         return UnusableFile(
             f"{self._path}, row {row} behind the header is no row of {plural(len(self.header), 'column')}: {shown!r}",
             "is every row as long as the header, and each quote closed?",
         )
 
     def _columns(self, header: bytes) -> list[str]:
+        if b"\r" in header.strip(b"\r") and self._form.quote.encode() not in header:
+            raise UnusableFile(f"{self._path} ends its lines by a carriage return alone", "convert it: tr '\\r' '\\n'")
         try:
             columns = next(self._form.rows([header.decode("utf-8-sig")]), [])
         except UnicodeDecodeError:
-            raise UnusableFile(f"{self._path} is not UTF-8", "convert it, such as with iconv") from None
+            raise UnusableFile(f"{self._path} is not UTF-8", NOT_UTF8) from None
         if len(set(columns)) < len(columns) or not all(columns):
             raise UnusableFile(f"{self._path}: the first line does not name every column once", "it must be a header")
+        if len(columns) == 1 and (other := next((one for one in ";\t|" if one in columns[0]), "")):
+            hint = f"if {other!r} is the delimiter, name it (--delimiter of send, csv of a source), or convert the file"
+            raise UnusableFile(f"{self._path}: the only column is named {columns[0]!r}", hint)
         return columns
 
     def types(self) -> dict[str, pl.DataType]:

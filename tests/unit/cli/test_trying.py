@@ -11,6 +11,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import typer
+
+from holdfast.services.cli.trying import _files
 
 pytestmark = pytest.mark.slow  # each starts the command
 HOLDFAST = Path(sys.executable).parent / "holdfast"
@@ -152,6 +155,7 @@ OPERATORS
 queries: {q: {input: LAST, sink: {topic: out}}}
 """
 CODE = """
+from holdfast.services.cli.trying import _files
 from holdfast import PythonOperator
 
 class Typo(PythonOperator):
@@ -232,3 +236,10 @@ def test_the_record_that_made_others_late_is_named(tmp_path: Path) -> None:
     )  # fmt: skip
     assert "given[0] offset 50, whose event time 2030-03-17T17:46:40Z is 199,999,951 s ahead" in done.stderr
     assert "dead letter: minutes offset 60 of given[0]: late" in done.stderr
+
+
+def test_a_source_has_one_file(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(typer.Exit):
+        _files(["a=1.csv", "a=2.csv"], {"a": None}, Path())
+    expected = "error: --input a=2.csv: the source 'a' has a file already (put the records into one file)\n"
+    assert capsys.readouterr().err == expected

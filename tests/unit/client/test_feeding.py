@@ -200,6 +200,9 @@ def test_a_file_is_read_in_blocks_and_says_how_far_it_is(tmp_path: Path) -> None
         ("rows.csv", b"a,a\n1,2\n", "does not name every column once"),
         ("rows.csv", b"a,b\n1,2,3\n", "row 1 behind the header is no row of 2 columns: '1,2,3'"),
         ("rows.csv", b"a,\xff\n1,2\n", "is not UTF-8"),
+        ("rows.csv", b"a,b\n1,\xff\n", "row 1 behind the header is not UTF-8"),
+        ("rows.csv", b"a,b\r1,2\r", "ends its lines by a carriage return alone"),
+        ("rows.csv", b"a;b\n1;2\n", "the only column is named 'a;b' .if ';' is the delimiter, name it"),
         ("rows.parquet", b"PAR1 not", "is not a parquet file"),
     ],
 )
@@ -235,6 +238,7 @@ def test_files_that_are_not_there_or_cut_short(tmp_path: Path) -> None:
         lines(path)
 
 
+@pytest.mark.slow
 def test_an_open_quote_is_told_and_does_not_take_all_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "MAX_RECORD_BYTES", 2 * feeding.BLOCK_BYTES)
     path = write(tmp_path / "rows.csv", b'a\n"' + b"1\n" * 4_000_000)
