@@ -10,7 +10,7 @@ from hypothesis import settings
 
 ALL, FEW = "HOLDFAST_ALL_EXAMPLES", "HOLDFAST_FEW_EXAMPLES"
 """Variables that ./scripts/test --long and --quick set."""
-QUICK_SHARE = 4
+QUICK_SHARE = 8
 """One of so many examples of each run is drawn with --quick."""
 
 
@@ -19,11 +19,16 @@ def all_examples() -> bool:
     return bool(os.environ.get(ALL))
 
 
+def few_examples() -> bool:
+    """--quick runs."""
+    return bool(os.environ.get(FEW))
+
+
 def most(each_run: int, with_long: int) -> int:
     """Number of examples that a test draws in this run."""
     if all_examples():
         return with_long
-    return -(-each_run // QUICK_SHARE) if os.environ.get(FEW) else each_run
+    return -(-each_run // QUICK_SHARE) if few_examples() else each_run
 
 
 def examples(each_run: int, with_long: int, **others: Any) -> Callable[[Any], Any]:

@@ -70,6 +70,7 @@ def test_every_module_but_those_of_spark_loads_where_pyspark_and_pandas_are_abse
 COMMAND = "from holdfast.services.cli.__main__ import main; main()"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["check", "job.yaml"], ["try", "job.yaml", "--input", "given=given.ndjson"]])
 def test_a_job_on_spark_is_refused_with_the_command_that_installs_it(words: list[str], tmp_path: Path) -> None:
     (tmp_path / "job.yaml").write_text(JOB)

@@ -53,6 +53,7 @@ def test_all_ways_to_compare_captures_with_pastes_are_equal_where_nothing_is_pas
     assert three(MINMAX, 12.5, Credit.NEITHER).story == three(MINMAX, 12.5).story
 
 
+@pytest.mark.slow
 def test_min_max_lowers_the_mean_expected_recovery_as_in_the_paper() -> None:
     means = {policy: fmean(one.workers["S1"] for one in three(policy, 60).samples) for policy in (ROBIN, MINMAX)}
     assert means[MINMAX] / means[ROBIN] == pytest.approx(0.697, abs=0.03)

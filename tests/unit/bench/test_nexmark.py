@@ -134,6 +134,7 @@ def plain(rows: pl.DataFrame) -> pl.DataFrame:
     return shown.with_columns(pl.col(pl.Datetime("us", "UTC")).dt.replace_time_zone(None))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query", READS)
 def test_the_rows_of_a_query_are_those_of_duckdb(query: int, events: Events, duck: Any) -> None:
     found = plain(pl.concat(Run(query, events).rows(BATCH)))

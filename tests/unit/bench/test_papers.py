@@ -126,6 +126,7 @@ def test_the_page_says_what_the_paper_shows_and_what_was_found(tmp_path: Path) -
     assert not (tmp_path / "T2.svg").exists()
 
 
+@pytest.mark.slow
 def test_the_same_data_make_the_same_picture_with_axes_and_units() -> None:
     bars = Plot("b", "scheme", "bytes", (line(1, 2, name="in"), line(2, 3, name="out")), bars=("none", "hybrid"))
     plots = [Plot("a", "time, s", "delay, ms", (line(1, 10),), log_y=True), bars]
@@ -197,6 +198,7 @@ def test_at_20_workers_min_max_and_balanced_backups_lie_below() -> None:
     assert worst[MINMAX, "random"] <= 0.5 * worst[ROBIN, "random"]
 
 
+@pytest.mark.slow
 def test_reassignment_shortens_the_time_of_the_worst_worker() -> None:
     static, dynamic = (modelled(ROBIN, assignment, 5, 1) for assignment in (STATIC, DYNAMIC))
     assert dynamic["worst_ms"] <= 0.75 * static["worst_ms"]

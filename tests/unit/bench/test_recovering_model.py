@@ -66,6 +66,7 @@ def test_rows_come_once_one_path_is_there_and_all_has_recovered_once_every_task_
     assert partly(SETTING, frozenset(), 1).first_s >= least
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", [P7, P8, P9, P10], ids=lambda figure: figure.tag)
 def test_the_model_shows_what_the_paper_shows(figure) -> None:  # type: ignore[no-untyped-def]
     data: dict[str, dict[str, float]] = {}

@@ -32,6 +32,7 @@ def test_a_large_state_takes_so_many_times_as_long() -> None:
     assert (found["large_over_small"], found["small_max_ms"], found["large_max_ms"]) == (1.6, 60, 500)
 
 
+@pytest.mark.slow
 def test_counters_of_copies_add_little_to_a_batch() -> None:
     figures = counting(cast(BenchCluster, None), "x", Scale())
     assert all(figures[f"{kind}_share_percent"] < 10 for kind in ("small", "large", "keys")), figures

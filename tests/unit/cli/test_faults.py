@@ -90,6 +90,7 @@ def test_with_a_duty_it_stops_and_goes(stage: Stage) -> None:
     assert not stage.stopped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stalled_worker_continues_when_the_command_is_ended(stage: Stage, number: signal.Signals) -> None:
     process = stage.start("stall", "worker-1", "--seconds", "60")
@@ -101,6 +102,7 @@ def test_a_stalled_worker_continues_when_the_command_is_ended(stage: Stage, numb
     assert not stage.stopped
 
 
+@pytest.mark.slow
 def test_a_worker_that_ends_meanwhile_is_said(stage: Stage) -> None:
     process = stage.start("stall", "worker-1", "--seconds", "60")
     until(lambda: stage.stopped)
@@ -111,6 +113,7 @@ def test_a_worker_that_ends_meanwhile_is_said(stage: Stage) -> None:
     assert "has just ended" in out
 
 
+@pytest.mark.slow
 def test_kill_ends_it_and_unknown_workers_are_named(stage: Stage) -> None:
     assert stage.call("kill", "worker-1")[0] == 0
     assert stage.worker.wait() == -signal.SIGKILL

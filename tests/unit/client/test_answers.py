@@ -67,6 +67,7 @@ def test_an_answer_that_was_decided_is_never_asked_for_again() -> None:
     assert Service.asked == {"a": 2, "b": 1, "c": 1}
 
 
+@pytest.mark.slow
 def test_a_service_that_is_away_is_asked_again_and_what_was_answered_is_kept() -> None:
     run = JobRun(job(ask={"concurrency": 1}))
     Service.away = 2
@@ -89,6 +90,7 @@ def test_rows_of_calls_that_fail_too_often_are_dead_letters_and_the_others_are_d
     assert all("batch 1: asked 3 times, no answer within 0.05 s" in reason for reason in letters["reason"])
 
 
+@pytest.mark.slow
 def test_the_job_ends_or_waits_for_ever_as_on_error_says() -> None:
     Service.away = 1_000
     failing = JobRun(job(on_error="fail"))

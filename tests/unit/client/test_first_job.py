@@ -168,6 +168,7 @@ def values(path: Path) -> Iterator[bytes]:
     return (record for block in Feed(path).blocks() for record in block)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STREAMS)
 def test_first_records_of_real_streams_make_a_job_that_runs(name: str) -> None:
     path = SHARED / name

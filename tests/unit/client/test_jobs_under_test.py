@@ -154,6 +154,7 @@ def reminders(**python: Any) -> Job:
     return Job.model_validate(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("python", [{}, {"parallelism": 2}, {"isolation": "process"}])
 def test_timers_by_the_time_of_day_fire_while_no_record_comes_and_half_a_second_late_at_most(
     python: dict[str, Any],

@@ -77,6 +77,7 @@ def test_progress_is_reported_until_the_job_runs(answered: Answering) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_a_job_that_does_not_run_in_time_is_said_to_be_where_it_is(answered: Answering) -> None:
     answered._states.pop()
     with pytest.raises(CommandFailed, match=r"job job is starting after 0\.5 s, 1 of 2 units run"):

@@ -124,6 +124,7 @@ def test_a_worker_that_returns_with_other_versions_gets_none_of_its_units_back()
     assert cluster.statuses()[-1].available == 4
 
 
+@pytest.mark.slow
 def test_without_another_worker_its_units_wait_until_it_has_the_versions_again() -> None:
     cluster = running()
     cluster.kill("w2", notice=True)

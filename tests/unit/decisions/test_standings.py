@@ -269,6 +269,7 @@ def test_a_stretch_without_a_snapshot_is_made_larger() -> None:
     assert 0 < standings.since < len(records) - FIRST_STRETCH
 
 
+@pytest.mark.slow
 def test_a_log_without_a_snapshot_is_read_from_its_start() -> None:
     records = [placed(epoch) for epoch in range(1, LAST_STRETCH + FIRST_STRETCH)]
     assert read_standings(logged(*records), WHERE).snapshot() == fold(records).snapshot()

@@ -65,6 +65,7 @@ def test_json_is_an_object_a_line_with_when_who_and_what() -> None:
     assert "IndexError" in crash["exception"], "also what nobody caught is a line"
 
 
+@pytest.mark.slow
 def test_thousands_of_complaints_are_a_line_and_a_number() -> None:
     found = [json.loads(one) for one in said("json")]
     about = {"aiokafka.client": "Unable connect to node", "faust": "attempt "}

@@ -137,6 +137,7 @@ print(users["times"].null_count(), pl.DataFrame({{"a": [1]}}).to_pandas()["a"].s
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("pandas") is None, reason="pandas is part of the extra for Spark")
 @pytest.mark.parametrize("load", [True, False], ids=["loaded", "left to first use"])
 def test_our_own_code_loads_no_pandas_by_pyarrow_and_users_code_has_it(load: bool) -> None:

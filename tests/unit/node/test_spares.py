@@ -115,6 +115,7 @@ def test_a_spare_that_ends_by_itself_is_not_made_again_at_once(fleet: Fleet, mon
     assert fleet.provided(monkeypatch) != first
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_not_wanted_ends_without_a_word() -> None:
     spare = Spare(service_command("holdfast.services.worker"))
     os.close(spare._telling)

@@ -185,6 +185,7 @@ def test_whether_units_wait_for_each_other(back: bool, gradual: bool, together: 
 # -- on workers -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_papers_staircase_by_workers_that_arrive_one_by_one() -> None:
     world, stairs = kill_eight(ten_workers(hashtags())), []
     assert available(world) == []
@@ -250,6 +251,7 @@ def test_a_failure_during_recovery_restores_only_what_newly_failed() -> None:
     assert "r1" in incident(world).workers
 
 
+@pytest.mark.slow
 def test_any_replica_continues_and_also_one_that_starts_in_the_middle() -> None:
     world = kill_eight(ten_workers(hashtags()))
     arrive(world, "r0", "r1")
@@ -288,6 +290,7 @@ def test_a_slot_whose_worker_is_gone_again_is_planned_again() -> None:
     assert {world.leader_of(key(unit)) for unit in available(world)} == {"r0", "r2"}
 
 
+@pytest.mark.slow
 def test_without_further_workers_units_go_beyond_the_slots_in_the_end() -> None:
     """Else a cluster that is full would never be whole again."""
     world = kill_eight(ten_workers(hashtags()))
@@ -492,6 +495,7 @@ def test_under_another_policy_each_unit_begins_at_its_own_newest_checkpoint() ->
 # -- scenarios that have gone wrong -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["stall", "silent"])
 def test_without_exit_notices_missed_heartbeats_are_enough(fault: str) -> None:
     world = ten_workers(hashtags())

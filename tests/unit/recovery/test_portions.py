@@ -22,6 +22,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made.run(2).settle(60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notice", [True, False])
 def test_all_units_of_a_failed_worker_are_taken_over_and_protected_again(world: World, notice: bool) -> None:
     led = [unit for unit in UNITS if world.leader_of(unit) == "w1"]

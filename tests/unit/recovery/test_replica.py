@@ -334,6 +334,7 @@ def test_prometheus_counts_promises_and_has_recoveries_as_predicted_and_as_they_
     assert "holdfast_takeover_phase_seconds_count" not in found, "phases are counted as copies report them"
 
 
+@pytest.mark.slow
 def test_no_turn_over_1000_units_takes_20_ms_while_the_planner_works(
     monkeypatch: pytest.MonkeyPatch, no_collector: None
 ) -> None:

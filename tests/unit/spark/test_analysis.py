@@ -74,6 +74,7 @@ analysis._record(None, None)
 """
 
 
+@pytest.mark.slow
 def test_class_data_are_made_with_a_low_priority() -> None:
     """A cluster runs jobs by then; a group of its own, so that this process keeps its priority."""
     done = subprocess.run([sys.executable, "-c", RECORDS], capture_output=True, text=True, check=False)

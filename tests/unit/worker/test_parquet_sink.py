@@ -136,6 +136,7 @@ def killing_at(step: int, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return done
 
 
+@pytest.mark.slow
 def test_every_batch_is_there_once_wherever_a_copy_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     kills = 0
     for step in range(500):

@@ -65,6 +65,7 @@ def test_images_share_the_memory_that_a_worker_has_for_them(tmp_path: Path) -> N
         image.close()
 
 
+@pytest.mark.slow
 def test_the_log_of_rocksdb_is_bounded(tmp_path: Path) -> None:
     image = RocksImage(tmp_path / "image", RocksMemory(MIB, MIB))
     fill(image, 150)

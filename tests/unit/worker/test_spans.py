@@ -133,6 +133,7 @@ def test_samples_by_trace_have_whole_batches(traced: Traced, monkeypatch: pytest
     assert all(units == set(traced.cluster.units) for units in found.values())
 
 
+@pytest.mark.slow
 def test_nobody_asked_nothing_is_loaded() -> None:
     """Neither the library nor a clock is touched."""
     with mock.patch.dict("os.environ"):

@@ -78,6 +78,7 @@ def letters_of(layout: UnitLayout, given: dict[str, list[int]], size: int) -> li
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 31, 32, 33, 400])
 def test_rows_that_are_late_or_at_which_code_raises_name_their_records(size: int) -> None:
     chance = random.Random(size)

@@ -21,12 +21,13 @@ from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import text_of
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, computing, result_type
+from tests.support.examples import few_examples
 from tests.support.sql_table import DIFFERENCES, LEAST, MOST, SCHEMA, TABLE, Entry, columns_of, rows
 
 duckdb: Any = pytest.importorskip("duckdb")
 DOCS = Path(__file__).parents[4] / "docs" / "jobs.md"
 EDGE_ROWS, DRAWN_ROWS = 300, 100
-BATCHES = (31, 32, 33, 1025)
+BATCHES = (33,) if few_examples() else (31, 32, 33, 1025)
 """Rows: around the bits of a word, and beyond 1,024. A batch of 10,000 took half of the time of this file."""
 OF_ONE_ROW = {"last_value"}
 """Functions of many rows, which polars takes for the value of the row where no window is written."""

@@ -121,6 +121,7 @@ def check(duck: Any, some: Sequence[Case]) -> None:
     assert not found, f"{len(found)} of {len(some)}:\n" + "\n".join(found[:30])
 
 
+@pytest.mark.slow
 def test_a_value_of_another_type_is_refused_plainly_or_gives_what_duckdb_gives(duck: Any) -> None:
     check(duck, random.Random(0).sample(ALL, 250))
 

@@ -51,6 +51,7 @@ def test_more_units_never_lower_the_fidelity_and_all_of_them_lose_nothing(one, r
     assert found[-1] == pytest.approx(1)
 
 
+@pytest.mark.slow
 @given(RANDOM, st.randoms(use_true_random=False))
 @settings(max_examples=60, deadline=None)
 def test_the_rival_metric_is_never_below_the_fidelity(one, random) -> None:  # type: ignore[no-untyped-def]

@@ -51,6 +51,7 @@ def test_the_structure_aware_plans_of_the_papers_small_cases_are_the_best_ones(o
         assert structure_aware(one, budget).fidelity == pytest.approx(plan.fidelity)
 
 
+@pytest.mark.slow
 def test_the_exact_plan_is_the_best_of_all_plans_in_500_random_cases() -> None:
     for seed in range(500):
         one = random_topology(seed, Setting((2, 4), (1, 3), 0.6, (FULL, STRUCTURED, MIXED)[seed % 3], 0.5, most=9))
@@ -153,6 +154,7 @@ def test_a_search_that_is_too_large_says_so() -> None:
         mc_trees(sixteen(), most=10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "joins"), [(MIXED, 0.5), (STRUCTURED, 0.0), (FULL, 1.0)])
 def test_planning_a_thousand_units_takes_less_than_two_seconds_and_is_no_worse_than_greedy(
     kind: str, joins: float
