@@ -40,8 +40,7 @@ from bench.measures.rhythm import rhythm
 from bench.measures.seal import seal
 from bench.measures.sizing import sizing
 from bench.measures.spark import spark
-from bench.measures.start import PROCESSES, start
-from bench.measures.startup import startup
+from bench.measures.startup import PROCESSES, startup
 from bench.measures.submission import submission
 from bench.measures.sums import SHAPES, sums
 from bench.measures.takeover_size import takeover_size
@@ -389,15 +388,6 @@ MEASURES = (
         zombie,
         {f"{scheme}_wait_max_ms": at_most(500) for scheme in ZOMBIE_SCHEMES},
         workers=4,
-        alone=True,
-        standard=False,
-    ),
-    Measure(
-        "start",
-        "until controller, recovery, worker and `holdfast workers` know where 40 units stand: after 1,000 assignments "
-        "and events, after 150,000 (--quick: 20,000), and after as many without a snapshot",
-        start,
-        {f"{process}{cpu}_long_over_short": at_most(2) for process in PROCESSES for cpu in ("", "_cpu")},
         alone=True,
         standard=False,
     ),

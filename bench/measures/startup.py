@@ -1,45 +1,37 @@
-"""Time until processes know the state of a cluster after an hour, and after a month: both are to take as long.
-
-The history is written straight into the topics, with the snapshots that services would have written, and trimmed as
-they would have trimmed it.
-"""
+"""Time until processes know the state of a cluster after an hour, and after a month: both are to take as long."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
-from bench.measures.start import LONG_AGO_MS, PROCESSES, History, takeover
-from bench.rig import jobs
-from bench.rig.cluster import POLL_EVERY, BenchCluster, now_ms
+from bench.rig.aged import Aged
+from bench.rig.cluster import BenchCluster, run_command
 from bench.rig.figures import Figures
-from bench.rig.followed import DEADLINE_S
+from bench.rig.followed import DEADLINE_S, MeasureFailed
+from bench.rig.machine import cpu_s
 from bench.rig.scale import Scale
-from holdfast.schemas import assignments, commands, plans
-from holdfast.schemas.assignments import Assignment, Goal, job_key, unit_key
+from holdfast.schemas import commands, events, heartbeats
 from holdfast.schemas.commands import Command
-from holdfast.schemas.decided import Id
-from holdfast.schemas.plans import Ended, Plan, Record, Retirement, Status
-from holdfast.schemas.retired import Retired
-from holdfast.schemas.topics import ClusterTopics, Partition, generation
-from holdfast.services.controller.core.goals import RETIRE_AT
-from holdfast.services.decisions.jobs import EVERY as JOBS_EVERY
-from holdfast.services.decisions.jobs import MANY as JOBS_MANY
-from holdfast.services.decisions.jobs import Jobs, Submissions
-from holdfast.services.decisions.snapshots import SAFE_S, Pace, Trims
-from holdfast.services.decisions.standings import EVERY, MANY, Standings
-from holdfast.services.planning.loading import load
-from holdfast.services.planning.plan import make_plan
+from holdfast.schemas.heartbeats import Heartbeat
+from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.services.node.machine.processes import Child
+from holdfast.services.node.members.readiness import NO_JOB
 
+PROCESSES = ("controller", "recovery", "worker", "command")
 HOUR, MONTH = 1, 30 * 24
-JOBS_A_HOUR, TAKEOVERS_A_HOUR, COMMANDS_A_HOUR = 4, 60, 20
-_HOUR_US = 3_600_000_000
+BEAT_S = 0.02
 
 
 def startup(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """Seconds from the start of each process until it knows, after an hour and after a month."""
     kinds = {
-        "hour": Aged(cluster, f"{name}-hour", 0, hours=HOUR),
-        "month": Aged(cluster, f"{name}-month", 0, hours=round(MONTH * min(1.0, scale.history / 150_000))),
+        "hour": Aged(cluster, f"{name}-hour", HOUR),
+        "month": Aged(cluster, f"{name}-month", round(MONTH * min(1.0, scale.history / 150_000))),
     }
     found: Figures = {}
     for kind, history in kinds.items():
@@ -47,137 +39,77 @@ def startup(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         sizes = history.sizes()
         cluster.say(f"  {kind}: {sizes}")
         found |= {f"{kind}_{topic}": size for topic, size in sizes.items()}
-        for process, took_s, worked_s in history.measured():
+        for process, took_s, worked_s in _Started(cluster, history.name, history.topics).measured():
             found |= {f"{kind}_{process}_s": round(took_s, 2), f"{kind}_{process}_cpu_s": round(worked_s, 2)}
     for figure in (name for process in PROCESSES for name in (process, f"{process}_cpu")):
         found[f"{figure}_month_over_hour"] = round(found[f"month_{figure}_s"] / found[f"hour_{figure}_s"], 2)
     return found
 
 
-@dataclass(slots=True)
-class Aged(History):
-    """A cluster of that age: jobs come and end, workers fail, users send commands; one job runs all the time."""
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """Processes of the cluster `name`, which is beside the one that runs."""
 
-    hours: int = HOUR
-    _standings: Standings = field(default_factory=Standings)
-    _jobs: Jobs = field(default_factory=Jobs)
-    _submissions: Submissions = field(default_factory=Submissions)
-    _trims: dict[str, Trims] = field(default_factory=dict)
-    _upto: dict[Partition, int] = field(default_factory=dict)
-    _before_ms: int = 0
+    cluster: BenchCluster
+    name: str
+    topics: ClusterTopics
 
-    @property
-    def topics(self) -> ClusterTopics:
-        return ClusterTopics(self.name)
+    def measured(self) -> Iterator[tuple[str, float, float]]:
+        """Each process alone: seconds, and CPU seconds. Raises MeasureFailed for one that is not ready in time."""
+        yield "controller", *self._took_s("controller", self._answers)
+        yield "recovery", *self._took_s("recovery", self._has_caught_up)
+        yield "worker", *self._took_s("worker", self._beats)
+        began, worked = time.monotonic(), resource.getrusage(resource.RUSAGE_CHILDREN)
+        where = {"HOLDFAST_CLUSTER": self.name}
+        run_command("workers", "--kafka", self.cluster.bootstrap_servers, variables=where)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        worked_s = after.ru_utime + after.ru_stime - worked.ru_utime - worked.ru_stime
+        yield "command", time.monotonic() - began, worked_s
 
-    def write(self) -> None:
-        """Writes the history of the cluster. Raises Retriable."""
-        self._before_ms = int(now_ms()) - LONG_AGO_MS
-        self._trims = {one: Trims(round(SAFE_S * 1_000_000)) for one in ("assignments", "jobs")}
-        self.cluster.log.create(self.topics.specs())
-        paces = Pace(self.name, EVERY, MANY), Pace(self.name, JOBS_EVERY, JOBS_MANY)
-        self._submit_job("stays")
-        for hour in range(self.hours):
-            self._live(hour, *paces)
+    def _took_s(self, service: str, ready: Callable[[Path], Callable[[], bool]]) -> tuple[float, float]:
+        log = self.cluster.folder / f"{self.name}-{service}.log"
+        is_ready = ready(log)
+        variables = {
+            "HOLDFAST_KAFKA": self.cluster.bootstrap_servers,
+            "HOLDFAST_CLUSTER": self.name,
+            "HOLDFAST_STATE_DIR": str(self.cluster.folder / self.name),
+            "HOLDFAST_METRICS_PORT": "0",
+        }
+        began = time.monotonic()
+        child = Child([sys.executable, "-m", f"holdfast.services.{service}"], log=log, environment=variables)
+        try:
+            while not is_ready():
+                if time.monotonic() - began > DEADLINE_S or child.returncode is not None:
+                    raise MeasureFailed(f"{service} is not ready: {log.read_text()[-500:]}")
+                time.sleep(BEAT_S)
+            return time.monotonic() - began, cpu_s(child.pid)
+        finally:
+            child.stop(1.0)
+
+    def _answers(self, _log: Path) -> Callable[[], bool]:
+        """The controller refuses a command for a job that cannot be."""
+        reader, told, probe = self.cluster.log.reader("told"), Partition(self.topics.events, 0), f"{NO_JOB}{self.name}"
+        reader.assign(self.cluster.log.offsets([told], "end"))
+        self.cluster.appender.append(Partition(self.topics.submit, 0), commands.encode(Command("resume", probe)))
         self.cluster.appender.flush(DEADLINE_S)
-        for trims in self._trims.values():
-            if (upto := trims.due((self.hours + 1) * _HOUR_US)) is not None:
-                self.cluster.log.trim(upto)
 
-    def sizes(self) -> dict[str, int]:
-        """Records that are left, by topic."""
-        wanted = {"assignments": self.topics.assignments, "plans": self.topics.plans, "submit": self.topics.submit}
-        found = {}
-        for kind, topic in wanted.items():
-            where = [Partition(topic, 0)]
-            starts, ends = self.cluster.log.offsets(where, "start"), self.cluster.log.offsets(where, "end")
-            found[kind] = ends[where[0]] - starts[where[0]]
-        return found
+        def heard() -> bool:
+            found = [events.decode(m.value() or b"") for chunk in reader.poll(0) for m in chunk.messages]
+            return any(event.job == probe for event in found)
 
-    # -- what happens -------------------------------------------------------------------------------------------------
+        return heard
 
-    def _live(self, hour: int, pace: Pace, jobs_pace: Pace) -> None:
-        for number in range(TAKEOVERS_A_HOUR):
-            self._assign((takeover(hour * TAKEOVERS_A_HOUR + number, self._standings),))
-        for _ in range(COMMANDS_A_HOUR):
-            self._submit(commands.encode(Command("resume", "gone")))
-        for number in range(JOBS_A_HOUR):
-            self._end(self._submit_job(f"job-{number}"))
-        if pace.due(self._standings.next, self._standings.snapshotted, len(self._standings)):
-            snapshot = self._standings.snapshot()
-            self._standings.check(self._standings.next, snapshot)
-            self._trims["assignments"].agreed({Partition(self.topics.assignments, 0): snapshot.upto}, hour * _HOUR_US)
-            self._append_assignment(Assignment("bench", 0, (), snapshot))
-        self._root(hour, jobs_pace)
+    def _has_caught_up(self, log: Path) -> Callable[[], bool]:
+        return lambda: log.exists() and "caught up" in log.read_text()
 
-    def _root(self, hour: int, pace: Pace) -> None:
-        submit = self._submissions.decided(self._jobs.known(), self._jobs.admitted.retired)
-        if (retired := self._jobs.to_retire(submit)) is not None:
-            for g, one in self._jobs.known().items():
-                if retired.has(g):
-                    self._append(Partition(self.topics.status, 0), None, job_key(one.job, g).encode())
-            self._plan(Retirement(retired))
-        if pace.due(self._jobs.next + self._submissions.next, self._jobs.snapshotted, len(self._jobs)):
-            known = self._jobs.known()
-            made = self._jobs.snapshot(submit, self._submissions.kept(submit, known), "bench", 0)
-            upto = {Partition(self.topics.plans, 0): made.upto, Partition(self.topics.submit, 0): made.submit}
-            self._trims["jobs"].agreed(upto, hour * _HOUR_US)
-            self._submissions.agreed(made)
-            self._plan(made)
-            self._jobs.snapshotted = made.upto + made.submit
+    def _beats(self, _log: Path) -> Callable[[], bool]:
+        """Returns a check that is true once a worker's heartbeats report the newest assignment."""
+        reader, beats = self.cluster.log.reader("beats"), Partition(self.topics.heartbeats, 0)
+        reader.assign(self.cluster.log.offsets([beats], "end"))
+        last = self.cluster.log.offsets([Partition(self.topics.assignments, 0)], "end").popitem()[1] - 1
 
-    def _submit_job(self, name: str) -> Plan:
-        """Submits a job that is admitted."""
-        spec = load(jobs.unprotected(jobs.COUNT.substitute(name=name, topic=name, tasks=2)), "bench")
-        value = commands.encode(spec.as_plain())
-        g = generation(self._submit(value), self._before_ms, value)
-        plan = make_plan(
-            spec, generation=g, id=Id("bench", self._jobs.next + 1), topics={name: 2, f"{name}-out": 2},
-            first={name: {0: 0, 1: 0}}, prefix=self.name, versions={}, allow=[],
-        )  # fmt: skip
-        self._plan(plan)
-        return plan
+        def heard() -> bool:
+            found = [heartbeats.decode(m.value() or b"") for chunk in reader.poll(0) for m in chunk.messages]
+            return any(isinstance(beat, Heartbeat) and beat.decided >= last for beat in found)
 
-    def _end(self, plan: Plan) -> None:
-        """Places and removes the units of a job, and ends the job."""
-        keys = [unit_key(plan.job, plan.generation, unit.name) for unit in plan.units]
-        run, stop = Goal(plan.job, plan.generation, "run"), Goal(plan.job, plan.generation, "stop", "cancelled", 10**9)
-        self._append_assignment(Assignment("bench", 0, (), goals=(run,)))
-        self._assign(tuple(assignments.Change(key, 1, takeover(0, self._standings).copies) for key in keys))
-        self._submit(commands.encode(Command("cancel", plan.job)))
-        self._append_assignment(Assignment("bench", 0, (), goals=(stop,)))
-        self._assign(tuple(assignments.Change(key, 2) for key in keys))
-        self._plan(Ended(plan.job, plan.generation, Id("bench", self._jobs.next + 1), plan.id, "cancelled"))
-        if len(self._standings.generations()) > RETIRE_AT + 2:  # beside the job that stays, and the units above
-            live = (g for g in self._jobs.admitted.running() if int(g.partition("-")[0]) < self._submissions.next)
-            retired = Retired(self._submissions.next, tuple(sorted(live)))
-            self._append_assignment(Assignment("bench", 0, (), retired=retired))
-        status = Status(plan.job, plan.generation, "ended", self._before_ms)
-        key = job_key(plan.job, plan.generation).encode()
-        self._append(Partition(self.topics.status, 0), plans.encode(status), key)
-
-    # -- what is written ----------------------------------------------------------------------------------------------
-
-    def _assign(self, changes: tuple[assignments.Change, ...]) -> None:
-        self._append_assignment(Assignment("bench", 0, changes))
-
-    def _append_assignment(self, record: Assignment) -> None:
-        self._append(Partition(self.topics.assignments, 0), assignments.encode(record))
-        self._standings.read(self._standings.next, record)
-
-    def _plan(self, record: Record) -> None:
-        value = plans.encode(record)
-        self._append(Partition(self.topics.plans, 0), value)
-        self._jobs.read(self._jobs.next, self._before_ms, value)
-
-    def _submit(self, value: bytes) -> int:
-        offset = self._submissions.next
-        self._append(Partition(self.topics.submit, 0), value)
-        self._submissions.read(offset, self._before_ms, value)
-        return offset
-
-    def _append(self, where: Partition, value: bytes | None, key: bytes | None = None) -> None:
-        self.cluster.appender.append(where, value, key=key, timestamp_ms=self._before_ms)
-        self._upto[where] = self._upto.get(where, 0) + 1
-        if self._upto[where] % POLL_EVERY == 0:
-            self.cluster.appender.poll()
+        return heard

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bench.measures.startup import Aged
+from bench.rig.aged import Aged
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.jobs import positions, read_jobs
@@ -17,7 +17,7 @@ from holdfast.services.log.memory import MemoryLog
 def aged(hours: int) -> Aged:
     log = MemoryLog(lambda: 0)
     cluster: Any = SimpleNamespace(log=log, appender=log.appender("history"))
-    made = Aged(cluster, "aged", 0, hours=hours)
+    made = Aged(cluster, "aged", hours)
     made.write()
     return made
 

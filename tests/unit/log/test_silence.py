@@ -27,7 +27,7 @@ CLOCKS = {"monotonic", "time", "perf_counter", "monotonic_ns", "clock", "clock_s
 ALLOWED = {
     "services/client/writing.py:paced": "the rate of records counts the writing, which is the caller's",
     "services/client/backups.py:back_up": "a schedule by the time of day, in which the caller's time passes too",
-    "bench/measures/start.py:measured": "a bench measures time",
+    "bench/measures/startup.py:measured": "a bench measures time",
     "services/worker/checkpoint/pieces.py:timed_pieces": "the clock is read before each yield alone",
 }
 """Generators that read a clock, and why the caller's time is meant to count there."""
