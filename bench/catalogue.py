@@ -17,10 +17,9 @@ from bench.measures.console_memory import console_memory
 from bench.measures.cost import cost
 from bench.measures.counting import counting
 from bench.measures.crowded import crowded
-from bench.measures.disk import disk
+from bench.measures.disk import disk, growth
 from bench.measures.forking import SHAPES as FORKED_SHAPES
 from bench.measures.forking import forking
-from bench.measures.growth import growth
 from bench.measures.imports import imports
 from bench.measures.isolation import isolation
 from bench.measures.latency import latency
@@ -421,7 +420,8 @@ MEASURES = (
     ),
     Measure(
         "seal",
-        "count-1k from 4 source tasks to 4 counting tasks, all in frames: with a secret of the cluster, and without",
+        "count-1k from 4 source tasks to 4 counting tasks, all in frames: with a secret of the cluster, and without; "
+        "no document quotes it: it is run before a change of seals lands (decision 0038)",
         seal,
         {"records_per_s_sealed_over_plain": at_least(0.97), "cpu_s_per_million_sealed_over_plain": at_most(1.03)},
         workers=0,

@@ -28,6 +28,7 @@ ALLOWED = {
     "services/client/writing.py:paced": "the rate of records counts the writing, which is the caller's",
     "services/client/backups.py:back_up": "a schedule by the time of day, in which the caller's time passes too",
     "bench/measures/startup.py:measured": "a bench measures time",
+    "bench/measures/disk.py:sampled": "a sample is due by the time since the start, whatever the caller takes",
     "services/worker/checkpoint/pieces.py:timed_pieces": "the clock is read before each yield alone",
 }
 """Generators that read a clock, and why the caller's time is meant to count there."""
