@@ -55,7 +55,7 @@ def cause(error: OSError, place: Path, *, to_be_made: bool = False) -> str:
             return f"the file system of {existing} can only be read"
         case errno.EACCES | errno.EPERM:
             return f"the user {_user()} may not use {existing}"
-        case errno.ENOTDIR:
+        case errno.ENOTDIR | errno.EEXIST:
             return f"{existing} is a file, no folder"
         case errno.ENOENT if to_be_made and existing != place:
             return f"nothing can be made in {existing}"

@@ -35,6 +35,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (errno.EACCES, "may not use {}"),
         (errno.EPERM, "may not use {}"),
         (errno.ENOENT, "nothing can be made in {}"),
+        (errno.EEXIST, "{} is a file, no folder"),
         (errno.EMFILE, "Too many open files"),
     ],
 )
