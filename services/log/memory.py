@@ -162,7 +162,9 @@ class MemoryLog:
     def _newest_first(self, partition: Partition) -> Iterator[Message]:
         return (m for m in reversed(self.led(partition).messages) if not isinstance(m, _Gap))
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> MemoryReader:
+    def reader(
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> MemoryReader:
         return MemoryReader(self)
 
     def appender(self, name: str) -> MemoryAppender:

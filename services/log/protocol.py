@@ -241,12 +241,14 @@ class Log(Protocol):
         """
         ...
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False) -> Reader:
         """Opens a reader.
 
         on_demand: the reader fetches again only once all fetched records are taken: a reader that polls rarely asks
             rarely.
         patient: records may arrive a tenth of a second late, together with later ones.
+        waits_long: partitions that are assigned later, and reports of ends, may come a second late; records come at
+            once. For a reader that follows the same partitions for life.
         """
         ...
 

@@ -27,7 +27,7 @@ from holdfast.services.log.answers import Moved
 from holdfast.services.log.kafka.appender import KafkaAppender
 from holdfast.services.log.kafka.client import ANSWER_S, MAX_MESSAGE_BYTES, Cluster, error_of
 from holdfast.services.log.kafka.offsets import Offsets
-from holdfast.services.log.kafka.reader import KafkaReader
+from holdfast.services.log.kafka.reader import LONG_WAIT_MS, WAIT_MS, KafkaReader
 from holdfast.services.log.kafka.requests import (
     FORBIDDEN,
     LOOK_AGAIN_S,
@@ -177,9 +177,12 @@ class KafkaLog:
             stretch *= 2
         return ()
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> KafkaReader:
+    def reader(
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> KafkaReader:
         least_bytes = PATIENT_BYTES if patient else 1
-        return KafkaReader(self._cluster, f"{self._name}-{name}", least_bytes=least_bytes, on_demand=on_demand)
+        wait_ms = LONG_WAIT_MS if waits_long else WAIT_MS
+        return KafkaReader(self._cluster, f"{self._name}-{name}", wait_ms, least_bytes, on_demand=on_demand)
 
     def appender(self, name: str) -> KafkaAppender:
         return KafkaAppender(self._cluster, f"{self._name}-{name}")

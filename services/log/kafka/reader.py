@@ -39,7 +39,11 @@ _GENERATIONS = itertools.count(1)
 """Numbers for all readers of the process: when a partition moves to another reader, records of the first reader are
 outdated.
 """
-WAIT_MS = 100
+WAIT_MS, LONG_WAIT_MS = 100, 1_000
+"""Times for which the broker holds a request without new records. The second one is below a client's socket.timeout.ms,
+and for readers to which nothing is assigned later: the request that looks up the leader of a new topic waits behind the
+held one, and the loop with it (docs/decisions/0252).
+"""
 LOOK_UP_S = 1.0
 
 

@@ -84,9 +84,9 @@ class WaitingLog:
         what = f"send the last records of {partition}"
         return self._ask(what, lambda: self._known([partition], lambda: self._log.tail(partition, settled)))
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:
+    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False) -> Reader:
         """A reader that gives nothing while a leader is absent: see services/log/late/expecting.py."""
-        return self._log.reader(name, on_demand=on_demand, patient=patient)
+        return self._log.reader(name, on_demand=on_demand, patient=patient, waits_long=waits_long)
 
     def appender(self, name: str) -> WaitingAppender:
         return WaitingAppender(self._log.appender(name), self._patience)

@@ -153,8 +153,11 @@ class SealedLog:
             self.last(partition, settled)  # raises Torn if records are missing
         return counting
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> SealedReader:
-        return SealedReader(self._log.reader(name, on_demand=on_demand, patient=patient), self.gate)
+    def reader(
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> SealedReader:
+        reader = self._log.reader(name, on_demand=on_demand, patient=patient, waits_long=waits_long)
+        return SealedReader(reader, self.gate)
 
     def appender(self, name: str) -> SealedAppender:
         return SealedAppender(self._log.appender(name), self.gate)

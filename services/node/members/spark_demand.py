@@ -32,7 +32,7 @@ class SparkDemand:
         self._begun = False
         self._states: dict[str, str] = {}
         self._status = Partition(topics.status, 0)
-        self._reader = log.reader("supervisor-plans")
+        self._reader = log.reader("supervisor-plans", waits_long=True)
 
     def drivers(self) -> int:
         """Reads what has come; the number that is needed now. Where records were trimmed it begins again."""

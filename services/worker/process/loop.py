@@ -51,7 +51,6 @@ MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
 (core/cutting.py) there are few of them, and the second value applies."""
 SOON_MS = 2.0
 """Wait for events on their way: a cut or marker to be read back, or the outcome of a call."""
-_DATA = ("data", "paced")
 _AWAITS_CONTROL = attrgetter("awaits_control")
 QUIET_MS, FIRST_MS = 100.0, 10.0
 """After the first time without data, new data may wait for the second time if a cut or a marker is awaited. A cut stays
@@ -98,11 +97,11 @@ class Worker:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
         self._decisions = Decisions(identity, log, cluster, self._refuse)
-        self._appender = log.appender(f"worker-{identity.worker}")
-        often, seldom = (log.reader(f"worker-{identity.worker}-{name}", on_demand=name == "paced") for name in _DATA)
-        self._paced = PacedReader(often, seldom, self._is_paced, clock_ms)
+        name, bell = f"worker-{identity.worker}", Partition(cluster.events, 0)
+        self._appender = log.appender(name)
+        self._paced = PacedReader.of(log, name, self._is_paced, clock_ms, bell)
         self._data = SharedReader(self._paced)
-        self._control = SharedReader(log.reader(f"worker-{identity.worker}-control"))
+        self._control = SharedReader(log.reader(f"{name}-control"))
         answers = answers or Inline()
         self._blocking = (deliveries, restores, answers)
         self._watch = TopicWatch(log, asks := watch or Inline())

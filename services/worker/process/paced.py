@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.protocol import Chunk, Reader
+from holdfast.services.log.protocol import Chunk, Log, Reader
 
 BULK, HURRY_MS = 4_000, 1.0
 """Number of records in one poll that is followed by the next poll after HURRY_MS, because there is a backlog."""
@@ -25,6 +25,8 @@ class PacedReader:
     Args:
         seldom: on-demand reader (services/log/protocol.py).
         paced: True for a partition that belongs to it from its next assignment.
+        bell: a partition of `often` that `seldom` follows as well while it has others: each record there ends the
+            request that waits at the broker, so that the next request names the partitions that were added meanwhile.
 
     Attributes:
         wanted_ms: clock time at which records of paced partitions are needed.
@@ -32,13 +34,28 @@ class PacedReader:
     """
 
     def __init__(
-        self, often: Reader, seldom: Reader, paced: Callable[[Partition], bool], clock_ms: Callable[[], float]
+        self,
+        often: Reader,
+        seldom: Reader,
+        paced: Callable[[Partition], bool],
+        clock_ms: Callable[[], float],
+        bell: Partition | None = None,
     ) -> None:
         self._often, self._seldom, self._paced, self._clock_ms = often, seldom, paced, clock_ms
+        self._bell, self._bell_at, self._follows_bell = bell, 0, False
         self._mine: set[Partition] = set()
         self._kept: list[Chunk] = []
         self._hurries = False
         self.wanted_ms, self.looked_ms = -math.inf, -math.inf
+
+    @classmethod
+    def of(
+        cls, log: Log, name: str, paced: Callable[[Partition], bool], clock_ms: Callable[[], float], bell: Partition
+    ) -> PacedReader:
+        """The pair of a worker of this name."""
+        often = log.reader(f"{name}-data")
+        seldom = log.reader(f"{name}-paced", on_demand=True)
+        return cls(often, seldom, paced, clock_ms, bell)
 
     @property
     def paces(self) -> bool:
@@ -66,12 +83,17 @@ class PacedReader:
         self._mine = (self._mine - often) | seldom
         self._often.assign({partition: at for partition, at in positions.items() if partition in often})
         self._seldom.assign({partition: at for partition, at in positions.items() if partition in seldom})
+        if self._bell is not None:
+            self._bell_at = positions.get(self._bell, self._bell_at)
+            self._follow_bell(self._bell)
 
     def unassign(self, partitions: Iterable[Partition]) -> None:
         gone = set(partitions)
         self._seldom.unassign(gone & self._mine)
         self._often.unassign(gone - self._mine)
         self._mine -= gone
+        if self._bell is not None:
+            self._follow_bell(self._bell)
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         held = set(partitions)
@@ -86,7 +108,9 @@ class PacedReader:
     def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
         """Polls both readers. If one reader raises, the chunks of the other one are kept for the next poll."""
         if not (self._mine or self._kept):
-            return self._often.poll(timeout_s, max_messages)
+            found = self._often.poll(timeout_s, max_messages)
+            self._hear(found)
+            return found
         now_ms = self._clock_ms()
         share = max(1, max_messages // 2) if self._mine else max_messages
         if self._mine and now_ms >= self.next_ms:
@@ -94,11 +118,28 @@ class PacedReader:
             self._kept += self._seldom.poll(0, share)
             self._hurries = sum(len(chunk.messages) for chunk in self._kept) >= BULK
         found = self._often.poll(0 if self._kept else timeout_s, share)
+        self._hear(found)
         kept, self._kept = self._kept, []
         return kept + found
 
     def current(self, chunk: Chunk) -> bool:
         return (self._seldom if chunk.partition in self._mine else self._often).current(chunk)
+
+    def _follow_bell(self, bell: Partition) -> None:
+        """Lets `seldom` follow the bell exactly while it has other partitions. `current` drops its records."""
+        if self._follows_bell == self.paces:
+            return
+        self._follows_bell = self.paces
+        if self._follows_bell:
+            self._seldom.assign({bell: self._bell_at})
+        else:
+            self._seldom.unassign([bell])
+
+    def _hear(self, chunks: Iterable[Chunk]) -> None:
+        """Notes where the bell is to be followed from."""
+        for chunk in chunks:
+            if chunk.partition == self._bell and chunk.messages:
+                self._bell_at = chunk.messages[-1].offset() + 1
 
     def close(self) -> None:
         self._often.close()

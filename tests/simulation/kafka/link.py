@@ -194,7 +194,9 @@ class Link:
     def tail(self, partition: Partition, settled: bool = False) -> Sequence[Message]:
         return self._ask().tail(partition, settled)
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> LinkReader:
+    def reader(
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> LinkReader:
         reader = LinkReader(self)
         self.readers.append(reader)
         return reader

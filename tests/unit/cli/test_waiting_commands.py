@@ -144,7 +144,9 @@ class Restless(MemoryLog):
         self.refuse(f"tail {partition}", partition)
         return super().tail(partition, settled)
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> MemoryReader:
+    def reader(
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> MemoryReader:
         return RestlessReader(self)
 
     def appender(self, name: str) -> MemoryAppender:

@@ -26,7 +26,9 @@ class Slow(MemoryLog):
             appender.append(ROWS, value)
         appender.flush(1)
 
-    def reader(self, name: str, *, on_demand: bool = False, patient: bool = False) -> Reader:  # type: ignore[override]
+    def reader(  # type: ignore[override]
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> Reader:
         made = super().reader(name)
         poll = made.poll
 

@@ -8,7 +8,7 @@ from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.process.paced import BULK, HURRY_MS, LEAD_MS, PacedReader
 
-USERS, FRAMES = Partition("users", 0), Partition("frames", 0)
+USERS, FRAMES, BELL = Partition("users", 0), Partition("frames", 0), Partition("events", 0)
 
 
 class Around:
@@ -102,3 +102,30 @@ def test_an_error_of_one_reader_loses_nothing_of_the_other_one() -> None:
         assert around.read(1_001.0) == [USERS]
     else:
         raise AssertionError("the error was swallowed")
+
+
+def test_the_reader_on_demand_follows_the_bell_while_it_has_other_partitions() -> None:
+    around = Around()
+    around.log.create([TopicSpec(BELL.topic)])
+    reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, BELL)
+    assigned: list[dict[Partition, int] | set[Partition]] = []
+    around.seldom.assign = lambda positions: assigned.append(dict(positions))  # type: ignore[method-assign]
+    around.seldom.unassign = lambda partitions: assigned.append(set(partitions))  # type: ignore[method-assign]
+    reader.assign({BELL: 0, FRAMES: 0})
+    around.write(BELL, 3)
+    assert [len(chunk.messages) for chunk in reader.poll(0) if chunk.messages] == [3]
+    assert not any(assigned), "one that has nothing else asks for nothing"
+    reader.assign({USERS: 0})
+    assert assigned[-2:] == [{USERS: 0}, {BELL: 3}]
+    reader.unassign([USERS])
+    assert assigned[-2:] == [{USERS}, {BELL}]
+
+
+def test_the_bell_gives_each_record_once() -> None:
+    around = Around()
+    around.log.create([TopicSpec(BELL.topic)])
+    around.reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, BELL)
+    around.reader.assign({BELL: 0, USERS: 0})
+    around.write(BELL)
+    around.reader.wanted_ms = around.now_ms
+    assert around.read(around.now_ms) == [BELL]
