@@ -13,7 +13,6 @@ import time
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
-from holdfast.services.hosting.ticks import until_tick
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.liveness.grace import fixed_us
@@ -31,7 +30,7 @@ from holdfast.services.log.opening import gate, look_at_secret, open_log, refuse
 from holdfast.services.process.collector import Collector
 from holdfast.services.process.health import Health, answering, reading
 from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment
-from holdfast.services.recovery.replica import ECHO_MS, Replica
+from holdfast.services.recovery.replica import Replica
 from holdfast.services.recovery.settings import RecoverySettings
 
 TURN_S = 0.01
@@ -93,11 +92,9 @@ async def run(settings: RecoverySettings) -> int:
 
     async def turn() -> None:
         health.turned()
+        replica.echo()
         replica.turn()
         collector.turned(not replica.core.known.restful)
-
-    async def echo() -> None:
-        replica.echo()
 
     async def look() -> None:
         if replica.behind:
@@ -113,7 +110,6 @@ async def run(settings: RecoverySettings) -> int:
             replica.trims.withdraw()
 
     every(app, TURN_S, turn)
-    every(app, ECHO_MS / 1000, echo, until_tick)  # with the heartbeats of workers
     every(app, LOOK_AGAIN_S, look)
     every(app, LOOK_AGAIN_S, trim_logs)
     await app.start()

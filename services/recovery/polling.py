@@ -15,7 +15,7 @@ from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.late.trimming import trim_due
 from holdfast.services.log.protocol import Log
-from holdfast.services.recovery.replica import ECHO_MS, Replica
+from holdfast.services.recovery.replica import Replica
 
 
 class Polling:
@@ -66,13 +66,10 @@ class Polling:
         )
         feed_kept(topics, jobs, self.replica.feed)
         self.replica.trimmed({})
-        self._echoed_us = now_us()
 
     def turn(self) -> bool:
         """Reads the records that are there and acts on them; True if any record was read."""
-        if self._now_us() - self._echoed_us >= ECHO_MS * 1000:
-            self._echoed_us = self._now_us()
-            self.replica.echo()
+        self.replica.echo()
         came = False
         for chunk in poll_aged(self._reader, self._log, [self._beats], 0):
             came |= bool(chunk.messages)

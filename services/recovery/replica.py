@@ -114,6 +114,7 @@ class Replica:
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
         self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
         self._generations: dict[str, str] = {}
+        self._echoed_us = now_us()
         self._aside, self._thinking = aside, list[Future[Answer]]()
         self._format_asked = 0
         known, assigned = self.core.known, Partition(topics.assignments, 0)
@@ -184,10 +185,17 @@ class Replica:
             self._raise_format()
             self._replan()
 
-    def echo(self) -> None:
-        """Sends a heartbeat to the replica itself."""
+    def echo(self) -> int:
+        """Sends a heartbeat to the replica itself, unless it has read or sent a heartbeat within ECHO_MS. Returns the
+        microseconds until the next echo may be due.
+        """
+        now = self._now_us()
+        if (left_us := self._echoed_us + ECHO_MS * 1000 - now) > 0:
+            return left_us
+        self._echoed_us = now
         echo = heartbeats.encode(Echo(self._name, formats.NEWEST))
         self._appender.append(Partition(self._topics.heartbeats, 0), echo)
+        return ECHO_MS * 1000
 
     def trimmed(self, starts: Mapping[Partition, int]) -> None:
         """Takes the new start offsets of partitions: heartbeats of the backlog may have been deleted by age."""
@@ -203,6 +211,7 @@ class Replica:
 
     def _beat(self, offset: int, value: bytes) -> None:
         record = heartbeats.decode(value)
+        self._echoed_us = self._now_us()
         if not isinstance(record, Echo):
             self._observe(BeatRead(record))
             self._publishing.heard(record)

@@ -16,7 +16,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog
-from holdfast.services.recovery.replica import ECHO_MS, Replica
+from holdfast.services.recovery.replica import Replica
 from holdfast.services.worker.process.loop import Worker
 from tests.support.memory_cluster import GENERATION, VERSIONS, MemoryCluster
 
@@ -45,8 +45,7 @@ class HostedReplica:
         self._cluster = cluster
 
     def turn(self) -> None:
-        if self._cluster.now_ms % ECHO_MS == 0:
-            self.replica.echo()
+        self.replica.echo()
         changed = False
         for chunk in self._reader.poll(0):
             self._protected, changed = None, True

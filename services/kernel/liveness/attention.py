@@ -1,8 +1,9 @@
 """The time during which this replica could have received a heartbeat.
 
-Source: PROTOCOL 8. The clock stops while the replica's own loop is late, or while its own echo heartbeat does not come
-back through the broker. In both cases the broker or this process is slow, and no worker's silence counts. The clock
-does not stop for good: workers write to the same partition, so an echo that comes back confirms the interval before it.
+Source: PROTOCOL 8. The clock stops while the replica's own loop is late, or while no heartbeat comes through the
+broker: none of a worker, none of another replica, and not the echo that the replica sends itself when it has heard
+nothing else. In both cases the broker or this process is slow, and no worker's silence counts. The clock does not stop
+for good: all write to the same partition, so a heartbeat that comes confirms the interval before it.
 On an overloaded machine a failure is therefore found late, but it is found. Times are microseconds.
 """
 
@@ -33,8 +34,8 @@ OUTAGES = 64
 class Attention:
     """A clock driven by `advance` and `echo`. All times are microseconds.
 
-    echo_us: the interval at which the replica sends itself a heartbeat, well below the least grace; None: it sends
-    none.
+    echo_us: the time without a heartbeat after which the replica sends one to itself, well below the least grace;
+    None: it sends none.
     loop_us: a longer pause between two turns does not count.
     attentive_us: the time counted so far.
     resumed: the attentive times at which outages of the broker ended, in order; the oldest are forgotten.
@@ -64,7 +65,9 @@ class Attention:
             self._count(min(now_us, self._echoed_us + self.echo_us))
 
     def echo(self, now_us: int) -> None:
-        """Takes the own heartbeat back; if it is late by less than its interval, the wait for it counts as well."""
+        """Takes a heartbeat that was read, an echo or another's; if it is late by less than the interval, the wait for
+        it counts as well.
+        """
         self.advance(now_us)
         if self.echo_us is not None:
             if self._echoed_us is not None and now_us - self._echoed_us <= 2 * self.echo_us:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Awaitable, Callable, Mapping
 
 import faust
@@ -74,16 +73,8 @@ def make_app(
     return app
 
 
-def every(
-    app: faust.App,
-    seconds: float,
-    work: Callable[[], Awaitable[None]],
-    rest: Callable[[float, float], float] | None = None,
-) -> None:
+def every(app: faust.App, seconds: float, work: Callable[[], Awaitable[None]]) -> None:
     """Calls `work` repeatedly while the app runs; an error ends the app. Calls that are overdue are skipped.
-
-    rest: returns the seconds until the next call, from the interval and the machine's clock; None: the interval less
-        the duration of the call.
 
     Faust's own timer makes three tasks for each call, which is most of the work of an idle service.
     """
@@ -94,7 +85,7 @@ def every(
         while not app.should_stop:
             await work()
             due = max(due + seconds, loop.time())
-            await asyncio.sleep(due - loop.time() if rest is None else rest(seconds, time.time()))
+            await asyncio.sleep(due - loop.time())
 
     app.task(repeat)
 

@@ -22,7 +22,7 @@ class BeatRead:
 
 @dataclass(frozen=True, slots=True)
 class EchoRead:
-    """This replica has read back the heartbeat that it sent itself."""
+    """This replica has read back the heartbeat that it sent itself. Heartbeats of others count in the same way."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,12 +89,14 @@ class Recovery:
             case observed.Began(standings):
                 reading.begin(standings)
             case observed.BeatRead(record):
+                known.attention.echo(now_us)
                 if known.acting and isinstance(record, Exit):
                     self._look_at_all(now_us)
                 return reading.beat(record)
             case observed.EchoRead():
                 known.attention.echo(now_us)
             case observed.PeerRead(name, reads):
+                known.attention.echo(now_us)
                 known.readers.hear(name, reads, known.attention.attentive_us)
             case observed.AssignmentRead(record, offset):
                 self._look_at_all(now_us)

@@ -225,9 +225,7 @@ class ReplicaProcess(Process):
 
     def _echo(self) -> None:
         if self.alive and self.replica is not None:
-            self.timeline.after(ECHO_MS * 1000, self._echo)
-            if not self.frozen:
-                self.replica.echo()
+            self.timeline.after(ECHO_MS * 1000 if self.frozen else self.replica.echo(), self._echo)
 
 
 class ControllerProcess(Process):

@@ -21,7 +21,7 @@ from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.node.machine.ports import choose_pair
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
-from holdfast.services.recovery.replica import Replica
+from holdfast.services.recovery.replica import ECHO_MS, Replica
 from tests.unit.recovery import test_replication
 from tests.unit.recovery.test_adaptive import costs as cost_of
 from tests.unit.recovery.test_replication import budgeted
@@ -397,3 +397,40 @@ def test_the_planner_of_replicas_is_asked_beside_the_turns_and_its_plan_is_appen
     assert (made.number, len(made.units), made.fidelity) == (1, 2, 0.25)
     shell.turn()
     assert shell.replica.core.known.assigned.replication(made.job_key) == made
+
+
+def test_a_replica_sends_itself_a_heartbeat_only_where_it_has_heard_none_for_50_ms(shell: Shell) -> None:
+    def echoes() -> int:
+        log = shell.log.scan(Partition(TOPICS.heartbeats, 0))
+        return sum(isinstance(heartbeats.decode(message.value() or b""), heartbeats.Echo) for message in log)
+
+    def pass_ms(ms: int, beats: bool) -> None:
+        for passed in range(ms):
+            shell.now_us += 1_000
+            if beats and passed % 40 == 0:
+                shell.append(TOPICS.heartbeats, beat("w1", CopyState(UNIT, 1, "running", 5)))
+            shell.replica.echo()
+            shell.turn()
+
+    pass_ms(400, beats=True)
+    assert echoes() == 0
+    pass_ms(400, beats=False)
+    assert 7 <= echoes() <= 8
+
+
+def test_heartbeats_of_others_keep_the_clock_of_a_replica_going(shell: Shell) -> None:
+    """And without any heartbeat it stands."""
+    attention = shell.replica.core.known.attention
+    before_us = attention.attentive_us
+    for _ in range(40):
+        shell.now_us += 10_000
+        if shell.now_us % 40_000 == 0:
+            shell.append(TOPICS.heartbeats, beat("w1", CopyState(UNIT, 1, "running", 5)))
+        shell.turn()
+        shell.replica.turn()
+    assert attention.attentive_us - before_us >= 350_000
+    before_us = attention.attentive_us
+    for _ in range(40):
+        shell.now_us += 10_000
+        shell.replica.turn()
+    assert attention.attentive_us - before_us <= ECHO_MS * 1000
