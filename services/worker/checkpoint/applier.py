@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from holdfast.schemas.checkpoints import KEYS, Marker, unpack
 from holdfast.services.decisions.checkpoint_log import Run
 from holdfast.services.kernel.errors import StateCorrupted
+from holdfast.services.kernel.state.keyed import bytes_of
 from holdfast.services.worker.checkpoint import parts
 from holdfast.services.worker.checkpoint.pieces import timed_pieces
 from holdfast.services.worker.checkpoint.unit_image import UnitImage
@@ -140,6 +141,6 @@ class Applier:
             entries = [] if part.sweep else unpack(part.entries)
             for first in range(0, len(entries), parts.PIECE_ENTRIES):
                 piece = entries[first : first + parts.PIECE_ENTRIES]
-                self._spent.entry.add(piece)
+                self._spent.entry.add(piece, bytes_of(piece))
                 self._image.apply(piece)
                 yield

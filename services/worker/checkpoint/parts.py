@@ -35,9 +35,9 @@ class _Gathered:
     entries: list[Entry] = field(default_factory=list)
     bytes: int = 0
 
-    def add(self, piece: Sequence[Entry]) -> None:
+    def add(self, piece: Sequence[Entry], size: int) -> None:
         self.entries += piece
-        self.bytes += bytes_of(piece)
+        self.bytes += size
 
     @property
     def full(self) -> bool:
@@ -84,8 +84,9 @@ class Parts:
         packed = 0
         while piece := capture.piece(PIECE_ENTRIES, PIECE_BYTES):
             self.pieces.append(piece)
-            self._spent.entry.add(piece)
-            gathered.add(piece)
+            size = bytes_of(piece)
+            self._spent.entry.add(piece, size)
+            gathered.add(piece, size)
             if gathered.full:
                 packed += self._part(gathered.take(), sweep=False)
             yield
@@ -100,9 +101,10 @@ class Parts:
         gathered = _Gathered()
         while stop is not None and size > 0:
             piece, stop = self._store.image.slice(stop, min(size, PIECE_BYTES))
-            size -= bytes_of(piece)
-            self._spent.entry.add(piece)
-            gathered.add([entry for entry in piece if entry[0] not in capture])
+            taken = bytes_of(piece)
+            size -= taken
+            self._spent.entry.add(piece, taken)
+            gathered.add(capture.others(piece), taken)
             if gathered.full:
                 self._part(gathered.take(), sweep=True)
             yield

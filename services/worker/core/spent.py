@@ -22,10 +22,11 @@ class MeanSize:
     entries: int = 0
     bytes: int = 0
 
-    def add(self, some: Sequence[Entry]) -> None:
-        sizes = [len(key) + len(value) for key, value in some if value is not None]
-        self.entries += len(sizes)
-        self.bytes += sum(sizes)
+    def add(self, some: Sequence[Entry], size: int) -> None:
+        """size: bytes of their keys and values."""
+        deleted = [key for key, value in some if value is None]
+        self.entries += len(some) - len(deleted)
+        self.bytes += size - sum(map(len, deleted))
         if self.entries > MANY_ENTRIES:
             self.entries, self.bytes = self.entries // 2, self.bytes // 2
 

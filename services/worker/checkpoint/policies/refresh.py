@@ -59,14 +59,15 @@ class Refreshing:
         if self.rest:
             self.rest -= sweep
             return
-        self._entries += len(keys)
-        self._repeated += max(0, sum(key in keys for key in self._written) - FREE_REPEATED)
+        new = set(keys)
+        self._entries += len(new)
+        self._repeated += max(0, len(new & self._written) - FREE_REPEATED)
         if self._repeated > MAX_REPEATED * self._entries:
             self.rest = REST_SWEEPS
         if sweep or self.rest:
             self._written, self._entries, self._repeated = set(), 0, 0
         else:
-            self._written.update(keys)
+            self._written |= new
 
 
 class Refresh(Stateless):
