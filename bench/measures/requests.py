@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
@@ -22,6 +23,7 @@ from bench.rig.feeder import Feeder
 from bench.rig.figures import Figures
 from bench.rig.followed import MeasureFailed
 from bench.rig.scale import Scale
+from bench.rig.spent import Spent
 from bench.rig.trace import Trace
 from holdfast.services.cli.terminal import console
 from holdfast.services.node.machine.artifacts import require
@@ -38,8 +40,8 @@ MOST_ROWS = 40
 
 
 def requests(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Requests per second and per batch, by kind, without those of this bench, which feeds and reads. Raises
-    MeasureFailed.
+    """Requests per second and per batch, by kind, without those of this bench, which feeds and reads; and the cores of
+    the workers, which the log of requests does not disturb. Raises MeasureFailed.
     """
     cluster.start(WORKERS)
     topic = f"bench-{name}"
@@ -49,7 +51,9 @@ def requests(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         with Trace(cluster, job) as trace, Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record):
             job.watch(SETTLING_S)
             _switch(cluster, "DEBUG")
+            began_s, before = time.monotonic(), Spent.of(cluster)
             job.watch(min(scale.seconds, MOST_S))
+            worker_cores = (Spent.of(cluster).workers - before.workers) / (time.monotonic() - began_s)
             _switch(cluster, "INFO")
     asked, first_ms, last_ms = counted(_lines(cluster.folder))
     took_s = (last_ms - first_ms) / 1000
@@ -61,6 +65,7 @@ def requests(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         kinds[kind] += n
     return {
         "batches_per_s": round(batches / took_s, 1),
+        "worker_cores": round(worker_cores, 3),
         "requests_per_s": round(sum(own.values()) / took_s, 1),
         "requests_per_batch": round(sum(own.values()) / batches, 1),
         "bench_requests_per_s": round((sum(asked.values()) - sum(own.values())) / took_s, 1),

@@ -28,6 +28,8 @@ CLOSE_S = 5.0
 MOST_HUNG = 8
 """Number of hanging threads at which the process ends, because only a new process is surely free of the cause."""
 LOOK_S = 0.25
+SOON_MS, LATE_MS, LOOK_SHARE = 2.0, 20.0, 1 / 8
+"""The loop looks for an outcome again after this share of the time that the call takes so far, within these bounds."""
 
 _call = threading.local()
 
@@ -48,6 +50,8 @@ class _Call:
         call: the function to call.
         done: receives the outcome.
         lane: lane of the call.
+        asked_s: monotonic time at which it was handed over, in seconds.
+        soon: True if something waits for the outcome.
         further_s: monotonic time of its last progress, in seconds; infinite before the call begins.
         given_up: True if its outcome is no longer awaited.
     """
@@ -55,6 +59,8 @@ class _Call:
     call: Call
     done: Done
     lane: str
+    asked_s: float
+    soon: bool
     further_s: float = field(default=math.inf)
     given_up: bool = False
 
@@ -62,14 +68,16 @@ class _Call:
 class Blocking(Protocol):
     """Runs the calls of a lane in order, and calls of different lanes in parallel."""
 
-    def run(self, call: Call, done: Done, lane: str = "") -> None: ...
+    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
+        """soon: something waits for the outcome."""
+        ...
+
     def poll(self) -> bool:
         """Passes the available outcomes to their `done`. True if there were any."""
         ...
 
-    @property
-    def under_way(self) -> bool:
-        """True if an outcome is still awaited."""
+    def look_ms(self) -> float:
+        """Milliseconds until the next look for outcomes; infinite if something waits for none."""
         ...
 
     def close(self) -> None: ...
@@ -81,7 +89,7 @@ class Inline:
     def __init__(self) -> None:
         self._outcomes: deque[tuple[Done, Any]] = deque()
 
-    def run(self, call: Call, done: Done, lane: str = "") -> None:
+    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
         self._outcomes.append((done, _outcome(call)))
 
     def poll(self) -> bool:
@@ -91,9 +99,8 @@ class Inline:
             done(outcome)
         return some
 
-    @property
-    def under_way(self) -> bool:
-        return bool(self._outcomes)
+    def look_ms(self) -> float:
+        return SOON_MS if self._outcomes else math.inf
 
     def close(self) -> None:
         self._outcomes.clear()
@@ -125,14 +132,14 @@ class BlockingThreads:
         self._count = 0
         self._looked_s = time.monotonic()
 
-    def run(self, call: Call, done: Done, lane: str = "") -> None:
+    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
         self._room.acquire()
         if not self._count:
             self._looked_s = time.monotonic()
         self._count += 1
         with self._lock:
             calls = self._lanes.setdefault(lane, deque())
-            calls.append(_Call(call, done, lane))
+            calls.append(_Call(call, done, lane, asked_s=time.monotonic(), soon=soon))
             if len(calls) == 1:
                 self._offer(lane)
 
@@ -148,9 +155,17 @@ class BlockingThreads:
             done(outcome)
         return some
 
-    @property
-    def under_way(self) -> bool:
-        return self._count > 0
+    def look_ms(self) -> float:
+        """Looks are further apart the longer the newest call takes: each costs the loop a turn."""
+        if not self._count:
+            return math.inf
+        with self._lock:
+            if self._outcomes:
+                return 0.0
+            asked = [one.asked_s for calls in self._lanes.values() for one in calls if one.soon]
+        if not asked:
+            return math.inf
+        return min(max(SOON_MS, (time.monotonic() - max(asked)) * 1000 * LOOK_SHARE), LATE_MS)
 
     def close(self) -> None:
         """Waits up to CLOSE_S for the calls that have begun."""

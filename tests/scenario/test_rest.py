@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from itertools import pairwise
 
@@ -122,7 +123,7 @@ def test_a_worker_at_rest_waits_for_a_cut_that_is_under_way(
 
     def cut_under_way() -> bool:
         """And no call, of a trim for example, for whose outcome it would look sooner."""
-        calls = any(blocking.under_way for blocking in worker._blocking)
+        calls = any(blocking.look_ms() < math.inf for blocking in worker._blocking)
         quiet = cluster.now_ms - worker._data_ms > QUIET_MS
         return any(one.awaits_control for one in copies) and quiet and not calls
 

@@ -7,6 +7,7 @@ changed or something is due (see `sleepers.py`): nine turns of ten are left out,
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from holdfast.services.decisions.cuts import owned
-from holdfast.services.hosting.blocking import Call, Done, Inline
+from holdfast.services.hosting.blocking import SOON_MS, Call, Done, Inline
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.operators import catalogue
@@ -53,7 +54,7 @@ class Delayed:
         self._calls: deque[tuple[Call, Done]] = deque()
         self._left = turns
 
-    def run(self, call: Call, done: Done, lane: str = "") -> None:
+    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
         self._calls.append((call, done))
 
     def poll(self) -> bool:
@@ -67,9 +68,8 @@ class Delayed:
         inline.run(*self._calls.popleft())
         return inline.poll()
 
-    @property
-    def under_way(self) -> bool:
-        return bool(self._calls)
+    def look_ms(self) -> float:
+        return SOON_MS if self._calls else math.inf
 
     def close(self) -> None:
         self._calls.clear()

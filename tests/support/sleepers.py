@@ -101,7 +101,7 @@ class Sleepers:
 
 def _rests(worker: Worker) -> bool:
     """Nothing is under way beside its loop: a call may take a number of turns."""
-    return not any(blocking.under_way for blocking in (*worker._blocking, worker._watch._blocking))
+    return all(blocking.look_ms() == math.inf for blocking in (*worker._blocking, worker._watch._blocking))
 
 
 def watched_ms(watch: TopicWatch) -> float:

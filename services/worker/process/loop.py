@@ -97,9 +97,9 @@ class Worker:
         self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
         self._decisions = Decisions(identity, log, cluster, self._refuse)
-        name, bell = f"worker-{identity.worker}", Partition(cluster.events, 0)
+        name, decided = f"worker-{identity.worker}", Partition(cluster.assignments, 0)
         self._appender = log.appender(name)
-        self._paced = PacedReader.of(log, name, self._is_paced, clock_ms, bell)
+        self._paced = PacedReader.of(log, name, self._is_paced, clock_ms, [*happened, decided])
         self._data = SharedReader(self._paced)
         self._control = SharedReader(log.reader(f"{name}-control"))
         answers = answers or Inline()
@@ -152,7 +152,6 @@ class Worker:
         self._control.add(self, self._decisions.positions)
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._herald = AssignmentSignal()
-        decided = Partition(cluster.assignments, 0)
         self._data.add(self._herald, {decided: self._decisions.positions[decided]})
         for reader in (self._data, self._control):
             reader.add(IgnoredEvents(), happened)
@@ -243,10 +242,9 @@ class Worker:
         wait = max(0.0, min(most, self.next_deadline - now))
         awaits_control = self._herald.newest > self._decisions.decided or any(map(_AWAITS_CONTROL, running))
         if awaits_control and wait > 0.0:
-            wait = FIRST_MS if quiet else min(wait, SOON_MS)
+            wait = FIRST_MS if quiet else min(wait, FIRST_MS if self._paced.all_on_demand else SOON_MS)
         for blocking in self._blocking:
-            if blocking.under_way:
-                wait = min(wait, SOON_MS)
+            wait = min(wait, blocking.look_ms())
         active = not awaits_control and any(one.flags.process for one in running)
         return self._read_data(wait) if active else self._read_control(wait)
 

@@ -7,7 +7,7 @@ costs Kafka, the client library and the loop as much as a batch does, and a batc
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.protocol import Chunk, Log, Reader
@@ -25,8 +25,9 @@ class PacedReader:
     Args:
         seldom: on-demand reader (services/log/protocol.py).
         paced: True for a partition that belongs to it from its next assignment.
-        bell: a partition of `often` that `seldom` follows as well while it has others: each record there ends the
-            request that waits at the broker, so that the next request names the partitions that were added meanwhile.
+        signals: partitions that `often` reads only to be woken. The first is the bell, which `seldom` follows as well
+            while it has others: each record there ends the request that waits at the broker, so that the next request
+            names the partitions that were added meanwhile.
 
     Attributes:
         wanted_ms: clock time at which records of paced partitions are needed.
@@ -39,10 +40,12 @@ class PacedReader:
         seldom: Reader,
         paced: Callable[[Partition], bool],
         clock_ms: Callable[[], float],
-        bell: Partition | None = None,
+        signals: Sequence[Partition] = (),
     ) -> None:
         self._often, self._seldom, self._paced, self._clock_ms = often, seldom, paced, clock_ms
-        self._bell, self._bell_at, self._follows_bell = bell, 0, False
+        self._signals, self._bell = frozenset(signals), next(iter(signals), None)
+        self._bell_at, self._follows_bell = 0, False
+        self._always: set[Partition] = set()
         self._mine: set[Partition] = set()
         self._kept: list[Chunk] = []
         self._hurries = False
@@ -50,17 +53,27 @@ class PacedReader:
 
     @classmethod
     def of(
-        cls, log: Log, name: str, paced: Callable[[Partition], bool], clock_ms: Callable[[], float], bell: Partition
+        cls,
+        log: Log,
+        name: str,
+        paced: Callable[[Partition], bool],
+        clock_ms: Callable[[], float],
+        signals: Sequence[Partition],
     ) -> PacedReader:
         """The pair of a worker of this name."""
         often = log.reader(f"{name}-data")
         seldom = log.reader(f"{name}-paced", on_demand=True)
-        return cls(often, seldom, paced, clock_ms, bell)
+        return cls(often, seldom, paced, clock_ms, signals=signals)
 
     @property
     def paces(self) -> bool:
         """True if some partition is paced."""
         return bool(self._mine)
+
+    @property
+    def all_on_demand(self) -> bool:
+        """True if no partition of a job is read all the time: what comes then comes when it is looked for."""
+        return bool(self._mine) and not self._always
 
     @property
     def next_ms(self) -> float:
@@ -81,6 +94,7 @@ class PacedReader:
         self._seldom.unassign(self._mine & often)
         self._often.unassign(seldom - self._mine)
         self._mine = (self._mine - often) | seldom
+        self._always = (self._always | often) - seldom - self._signals
         self._often.assign({partition: at for partition, at in positions.items() if partition in often})
         self._seldom.assign({partition: at for partition, at in positions.items() if partition in seldom})
         if self._bell is not None:
@@ -92,6 +106,7 @@ class PacedReader:
         self._seldom.unassign(gone & self._mine)
         self._often.unassign(gone - self._mine)
         self._mine -= gone
+        self._always -= gone
         if self._bell is not None:
             self._follow_bell(self._bell)
 

@@ -94,7 +94,7 @@ class CutTrimmer:
         upto = self._core.upto(known, self._units, self._job.progress, time_ms)
         if upto is not None and not self._asking and self._may:
             self._asking = True
-            self._around.restores.run(lambda: self._trim(upto), self._trimmed, f"trim {self._partition}")
+            self._around.restores.run(lambda: self._trim(upto), self._trimmed, f"trim {self._partition}", soon=False)
 
     @property
     def _may(self) -> bool:

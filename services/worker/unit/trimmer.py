@@ -5,6 +5,8 @@ Source: PROTOCOL 6 and 7, MECHANISMS S2 and H6.
 
 from __future__ import annotations
 
+from functools import partial
+
 from holdfast.schemas import checkpoints
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
@@ -93,7 +95,8 @@ class Trimmer:
     def _ask(self) -> None:
         upto, self._wanted, self._asking = self._wanted, {}, True
         lane = f"trim {self._checkpoint}"
-        self._around.restores.run(lambda: self._around.log.trim(upto), lambda outcome: self._asked(upto, outcome), lane)
+        trim, done = partial(self._around.log.trim, upto), partial(self._asked, upto)
+        self._around.restores.run(trim, done, lane, soon=False)
 
     def _asked(self, upto: dict[Partition, int], outcome: object) -> None:
         """Notes the outcome. The next trim repeats a failed one, even to a position that does not exist."""

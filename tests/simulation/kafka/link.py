@@ -6,6 +6,7 @@ is on its own way: when the process dies, some of them still arrive.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +15,7 @@ from random import Random
 from typing import Any
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.hosting.blocking import Call, Done
+from holdfast.services.hosting.blocking import SOON_MS, Call, Done
 from holdfast.services.kernel.errors import Fenced, Indefinite, Retriable
 from holdfast.services.log.memory import MemoryReader, MemoryTransactor, _Stored
 from holdfast.services.log.protocol import Appender, At, Chunk, Delivered, Described, Headers, Message, Rows
@@ -515,7 +516,7 @@ class LinkBlocking:
         self._requests = Channel(link, lambda: not link.frozen and not link.dead)
         self._answers = Channel(link, lambda: not link.frozen and not link.dead)
 
-    def run(self, call: Call, done: Done, lane: str = "") -> None:
+    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
         calls = self._lanes.setdefault(lane, deque())
         calls.append((call, done))
         if len(calls) == 1:
@@ -529,9 +530,8 @@ class LinkBlocking:
             done(outcome)
         return True
 
-    @property
-    def under_way(self) -> bool:
-        return bool(self._lanes or self._outcomes)
+    def look_ms(self) -> float:
+        return SOON_MS if self._lanes or self._outcomes else math.inf
 
     def close(self) -> None:
         self._lanes.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -28,10 +29,30 @@ def test_a_call_that_waits_holds_up_its_own_lane_alone(blocking: BlockingThreads
     blocking.run(lambda: None, lambda _: done.append("second"), "a")
     blocking.run(lambda: None, lambda _: done.append("other"), "b")
     until(lambda: blocking.poll() and done == ["other"], "the other lane has run")
-    assert blocking.under_way
+    assert blocking.look_ms() < math.inf
     free.set()
     until(lambda: (blocking.poll(), done == ["other", "first", "second"])[1], "the lane has run, in order")
-    assert not blocking.under_way
+    assert blocking.look_ms() == math.inf
+
+
+def test_looks_are_further_apart_the_longer_a_call_takes(
+    blocking: BlockingThreads, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They came each 2 ms, 500 turns of the loop a second while a transaction or a restore was under way."""
+    now_s = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now_s)
+    free = threading.Event()
+    blocking.run(lambda: free.wait(300), lambda _: None, "trim", soon=False)
+    assert blocking.look_ms() == math.inf, "nothing waits for it"
+    blocking.run(lambda: free.wait(300), lambda _: None, "a")
+    looks = []
+    for passed_s in (0.0, 0.008, 0.08, 3.0):
+        now_s += passed_s
+        looks.append(round(blocking.look_ms(), 3))
+    assert looks == [2.0, 2.0, 11.0, 20.0]
+    free.set()
+    monkeypatch.undo()
+    until(lambda: (blocking.poll(), blocking.look_ms() == math.inf)[1], "nothing is under way")
 
 
 def test_more_lanes_than_threads_all_have_their_turn(blocking: BlockingThreads) -> None:
@@ -82,7 +103,7 @@ def test_a_call_that_hangs_is_given_up_and_what_waits_behind_it_runs(hasty: Bloc
     assert causes == ["test: a call of a came no further for 0.3 s, and is given up"]
     free.set()
     hasty.run(lambda: "later", done.append, "a")
-    until(lambda: (hasty.poll(), not hasty.under_way)[1], "the next one runs, and what came late is nobody's")
+    until(lambda: (hasty.poll(), hasty.look_ms() == math.inf)[1], "the next one runs, and what came late is nobody's")
     assert done[3:] == ["later"]
 
 

@@ -107,7 +107,7 @@ def test_an_error_of_one_reader_loses_nothing_of_the_other_one() -> None:
 def test_the_reader_on_demand_follows_the_bell_while_it_has_other_partitions() -> None:
     around = Around()
     around.log.create([TopicSpec(BELL.topic)])
-    reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, BELL)
+    reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, [BELL])
     assigned: list[dict[Partition, int] | set[Partition]] = []
     around.seldom.assign = lambda positions: assigned.append(dict(positions))  # type: ignore[method-assign]
     around.seldom.unassign = lambda partitions: assigned.append(set(partitions))  # type: ignore[method-assign]
@@ -124,8 +124,20 @@ def test_the_reader_on_demand_follows_the_bell_while_it_has_other_partitions() -
 def test_the_bell_gives_each_record_once() -> None:
     around = Around()
     around.log.create([TopicSpec(BELL.topic)])
-    around.reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, BELL)
+    around.reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, [BELL])
     around.reader.assign({BELL: 0, USERS: 0})
     around.write(BELL)
     around.reader.wanted_ms = around.now_ms
     assert around.read(around.now_ms) == [BELL]
+
+
+def test_all_is_read_on_demand_where_no_partition_but_signals_is_read_all_the_time() -> None:
+    around = Around()
+    around.log.create([TopicSpec(BELL.topic)])
+    reader = PacedReader(around.often, around.seldom, around.paced.__contains__, lambda: around.now_ms, [BELL])
+    found = list[bool]()
+    for positions in ({BELL: 0}, {USERS: 0}, {FRAMES: 0}):
+        reader.assign(positions)
+        found.append(reader.all_on_demand)
+    reader.unassign([FRAMES])
+    assert [*found, reader.all_on_demand] == [False, True, False, True]

@@ -19,7 +19,7 @@ class Queue:
     def __init__(self) -> None:
         self.calls: list[tuple[Call, Done]] = []
 
-    def run(self, call: Call, done: Done, lane: str = "") -> None:
+    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
         self.calls.append((call, done))
 
     def answer(self) -> None:
