@@ -22,6 +22,7 @@ from holdfast.services.recovery.core.unit.table.signs import Sign
 from holdfast.services.recovery.core.unit.table.switching import TRANSITIONS
 from tests.unit.recovery import test_adaptive as adaptive
 from tests.unit.recovery import test_replication as replication
+from tests.unit.recovery.golden import golden
 from tests.unit.recovery.world import NEW, OTHER, UNIT, G, Worker, World, plan
 
 T, S = Stance, Sign
@@ -394,23 +395,14 @@ def story(world: World) -> list[str]:
 
 
 def test_a_unit_is_protected_by_a_secondary_in_another_zone() -> None:
-    assert cluster().story == [
-        "u-0#1: unplaced -> alone (none): w1 leads; placed",
-        "u-0#2: alone -> alone (hybrid): w1 leads; another scheme was asked for: the change begins",
-        "u-0#3: alone -> normal (hybrid): w1 leads, w2 hot; there is no secondary: a new secondary",
-    ]
+    assert cluster().story == golden("protected")
 
 
-def test_first_miss_switch_the_primary_is_well_rollback() -> None:
+def test_a_silent_primary_is_switched_from_and_leads_again_once_it_is_well() -> None:
     world = switched()
     world.stall("w1", False)
     world.settle()
-    assert story(world) == [
-        "u-0#4: normal -> switched (hybrid): w1 active, w2 leads; "
-        "the primary is silent: the secondary leads until the primary is well again, and both send",
-        "u-0#5: switched -> normal (hybrid): w1 leads, w2 hot; "
-        "the primary has answered for a while and has caught up: the primary leads again, the secondary is suspended",
-    ]
+    assert world.story == golden("switched-and-back")
 
 
 @pytest.mark.parametrize("calm_ms", [0, 400, 2_000])
@@ -445,14 +437,7 @@ def test_a_secondary_that_is_silent_while_it_leads_works_on_until_the_primary_is
     world.run(0.6)
     world.stall("w2", False)
     world.settle()
-    assert story(world)[1:] == [
-        "u-0#5: switched -> normal (hybrid): w1 leads, w2 active; the secondary is silent and the primary is not: "
-        "the primary leads again, and both send until it has been well for a while",
-        "u-0#6: normal -> normal (hybrid): w1 leads, w2 covered; "
-        "the next step towards the scheme is safe: its flags change",
-        "u-0#7: normal -> normal (hybrid): w1 leads, w2 hot; "
-        "the next step towards the scheme is safe: its flags change",
-    ]
+    assert world.story == golden("silent-secondary-that-leads")
 
 
 def test_copies_that_are_silent_by_turns_both_work_all_the_time() -> None:
@@ -477,10 +462,7 @@ def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() ->
 def test_a_primary_that_is_not_well_past_the_fail_stop_time_out_has_changed_places() -> None:
     """What it would need is kept from the switch on: that must end."""
     world = behind().run(2.9)
-    assert story(world)[1:] == [
-        "u-0#5: switched -> normal (hybrid): w2 leads, w1 hot; the primary has not been well for as long as one waits "
-        "for a silent one: the two change places",
-    ]
+    assert world.story == golden("changed-places")
 
 
 def test_a_primary_of_a_former_version_that_is_suspended_while_switched_changes_places() -> None:
@@ -499,19 +481,13 @@ def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_
     world = switched().run(2.5)
     assert len(story(world)) == 1, "nothing before the time-out of 3 s"
     world.run(2.0)
-    assert story(world)[1:] == [
-        "u-0#5: switched -> alone (hybrid): w2 leads; the primary is gone: the secondary takes its place",
-        "u-0#6: alone -> normal (hybrid): w2 leads, w3 hot; there is no secondary: a new secondary",
-    ]
+    assert world.story == golden("promoted")
 
 
 def test_the_secondary_dies_and_a_new_one_is_started() -> None:
     world = cluster()
     world.kill("w2")
-    assert story(world.settle()) == [
-        "u-0#4: normal -> alone (hybrid): w1 leads; the secondary is gone: the primary continues alone",
-        "u-0#5: alone -> normal (hybrid): w1 leads, w3 hot; there is no secondary: a new secondary",
-    ]
+    assert world.settle().story == golden("secondary-dies")
 
 
 def test_a_takeover_is_over_before_a_new_secondary_costs_anybody_anything() -> None:
@@ -548,16 +524,10 @@ def test_both_copies_killed_together_are_placed_again_from_the_checkpoint_log() 
     world.kill("w1")
     world.kill("w2")
     world.run(0.1)
-    assert story(world) == [
-        "u-0#4: normal -> alone (hybrid): w2 leads; the primary is gone: the secondary takes its place",
-        "u-0#5: alone -> alone (hybrid): w3 leads; "
-        "the primary is gone: placed again from the checkpoint log (worker w2 ended)",
-    ]
+    assert world.story == golden("both-killed")[:5]
     world.restart("w2")
     world.settle()
-    assert story(world)[2:] == [
-        "u-0#6: alone -> normal (hybrid): w3 leads, w2 hot; there is no secondary: a new secondary"
-    ]
+    assert world.story == golden("both-killed")
 
 
 def test_all_workers_die_and_the_unit_is_placed_when_one_returns() -> None:

@@ -1,0 +1,6 @@
+u-0#1: unplaced -> alone (none): w1 leads; placed
+u-0#2: alone -> alone (hybrid): w1 leads; another scheme was asked for: the change begins
+u-0#3: alone -> normal (hybrid): w1 leads, w2 hot; there is no secondary: a new secondary
+u-0#4: normal -> alone (hybrid): w2 leads; the primary is gone: the secondary takes its place
+u-0#5: alone -> alone (hybrid): w3 leads; the primary is gone: placed again from the checkpoint log (worker w2 ended)
+u-0#6: alone -> normal (hybrid): w3 leads, w2 hot; there is no secondary: a new secondary

@@ -1,0 +1,3 @@
+u-0#1: unplaced -> alone (none): w1 leads; placed
+u-0#2: alone -> alone (hybrid): w1 leads; another scheme was asked for: the change begins
+u-0#3: alone -> normal (hybrid): w1 leads, w2 hot; there is no secondary: a new secondary
