@@ -39,6 +39,7 @@ from bench.measures.rhythm import rhythm
 from bench.measures.seal import seal
 from bench.measures.sizing import sizing
 from bench.measures.spark import spark
+from bench.measures.spark_struck import spark_struck
 from bench.measures.startup import PROCESSES, startup
 from bench.measures.submission import submission
 from bench.measures.sums import SHAPES, sums
@@ -518,6 +519,16 @@ MEASURES = (
                 for what in ("lost", "duplicated", "wrong")
             },
         },
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "spark-struck",
+        "four jobs with state on Spark while drivers and Kafka are killed and frozen, 25 times each (--quick: once): "
+        "every row against an independent computation and a replay",
+        spark_struck,
+        {f"{by}{what}": at_most(0) for by in ("", "replay_") for what in ("lost", "duplicated", "wrong")},
+        workers=0,
         alone=True,
         standard=False,
     ),
