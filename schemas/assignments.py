@@ -231,8 +231,7 @@ class CheckpointPolicy(msgspec.Struct, frozen=True, omit_defaults=True):
     """The checkpoint policy of one generation of a job, in force from the moment at which a worker reads the record.
 
     asked: offset in `jobs.submit` of the job, for the policy of its plan, or of the command that the record answers.
-        Valid
-        iff that is above the last valid one's, so each command is answered once.
+        Valid iff that is above the last valid one's, so each command is answered once.
     refusal: why the command is refused; the record then repeats the policy that was in force.
     since: offset of the command that put the policy in force; at most asked.
 

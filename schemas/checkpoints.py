@@ -47,8 +47,8 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     tables: names by number.
     watermarks: after b, by task.
     counts: late, dead, lost and records since the start, and `dropped/<stream>`, of the late ones those that are gone.
-        Also
-        `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for statistics.
+        Also `keys` of the state, and records along the edges of the unit (services/worker/core/edges.py), for
+        statistics.
     position: the batch of the delivered position committed then, or a later one: no later reader finds an earlier one.
     raised: the last batch up to b in which the unit's code raised, as the cut log states (schemas/cuts.py, Raised).
     kept: bytes of frames up to b that a reader had not acknowledged then, by reader, of a job that bounds them.
@@ -56,8 +56,7 @@ class Marker(msgspec.Struct, frozen=True, tag="marker", tag_field="type"):
     aligned: true if every unit of the job captures after batch b, so that the marker may be part of a global
         checkpoint.
     held: the newest complete global checkpoint known to the author; the log keeps all that a restore there needs; -1:
-        none
-        was complete; 0: the start of the job is one; None: none is held.
+        none was complete; 0: the start of the job is one; None: none is held.
     gap: the batches between a and b that the unit skipped: precision `gap`.
     seen: by upstream unit, the highest epoch of its frames below the position.
     leap: the record that moved the watermark of a source of the unit furthest, up to b.

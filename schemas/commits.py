@@ -53,8 +53,7 @@ class Commit(msgspec.Struct, frozen=True, tag="commit", tag_field="type", omit_d
     taken: number of input records by topic, if they were counted so.
     final: true if the job drains and no commit follows.
     dead: offsets of records that hold a dead letter each (schemas/dead_letters.py, after DEAD); their batch is that of
-        the
-        cut that takes them.
+        the cut that takes them.
     heard: the progress of each input partition, if the watermark follows from theirs.
     """
 

@@ -68,9 +68,8 @@ class Costs(msgspec.Struct, frozen=True, omit_defaults=True):
     transaction_ms, transaction_cpu_ms: the time of both, and the CPU time of their threads.
     sink_bytes: estimated bytes of rows delivered since the start of the process, by sink.
     recovery_ms: this copy's part of the unit's expected recovery time. At the leader it is the time spent on batches
-        since
-        the newest valid capture began, which a standby would repeat; at a suspended copy it is the time to apply the
-        waiting runs. The sum over the copies is R_u.
+        since the newest valid capture began, which a standby would repeat; at a suspended copy it is the time to apply
+        the waiting runs. The sum over the copies is R_u.
     latencies: batches, some of each second, whose time from the arrival of the oldest record to the output is known.
     latency_ms: the sum of these times.
     waits_since_ms: arrival of the oldest record of such a batch without output, time of day; 0: none waits.

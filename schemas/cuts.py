@@ -43,8 +43,7 @@ class Cut(msgspec.Struct, frozen=True, tag="cut", tag_field="type", omit_default
     A partition that has appeared since the last cut joins after the others, with the empty range [0, 0).
 
     unknown: ids of schemas that records of the batch name and the registry did not know. These records are dead
-        letters,
-        also if the registry knows the id later; every other id is known.
+        letters, also if the registry knows the id later; every other id is known.
     """
 
     task: str
@@ -75,8 +74,7 @@ class Control(msgspec.Struct, frozen=True, tag="control", tag_field="type", omit
     ends: for drain, the end offset of each partition of each source task at the time of the drain.
     beginnings: for resume, by source whose topic was replaced; on Kafka the field is called `anew`.
     level: for pause, true if tasks that are behind still cut, up to the newest batch that any task has cut; written
-        from
-        format LEVEL on (schemas/formats.py).
+        from format LEVEL on (schemas/formats.py).
     """
 
     kind: Kind
@@ -93,8 +91,7 @@ class Replaced(msgspec.Struct, frozen=True, tag="replaced", tag_field="type", om
     beginning; in a drain the source ends at its present offsets.
 
     sure: by source task, the last batch that was cut while the topic was still known to be the old one. Later batches
-        may
-        lack records of the old topic, or hold some of the new one.
+        may lack records of the old topic, or hold some of the new one.
     """
 
     operator: str
@@ -108,8 +105,7 @@ class RaisedRows(msgspec.Struct, frozen=True, array_like=True):
     """Rows [start, stop) of a batch, by place, at which a task's code raised.
 
     reason: place in TaskRaised.reasons: the code raised at each of the rows alone, and each is skipped. -1: it raised
-        at
-        these rows together, and at neither half of them: none is skipped.
+        at these rows together, and at neither half of them: none is skipped.
     """
 
     start: Count

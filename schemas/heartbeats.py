@@ -136,8 +136,7 @@ class Exit(msgspec.Struct, frozen=True, tag="exit", tag_field="type", omit_defau
     """The report of the parent process that this incarnation has ended. It is final: a late heartbeat revives nothing.
 
     address: of a parent that claims the name by the end of incarnation "0", which never existed, and gives the name
-        back by
-        another notice with status 1.
+        back by another notice with status 1.
     at: the work of the process, as far as it left traces; one of these may have ended it.
     dying: true if its status is not known yet; another notice states it.
     """

@@ -62,9 +62,8 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 class Edge(msgspec.Struct, frozen=True, omit_defaults=True):
     """Operator `producer` feeds input `slot` of `consumer`.
 
-    routing: forward (task i to task i), merge (i to i mod readers), spread (rows cut into equal slices), keyed (by hash
-        of
-        `key`).
+    routing: forward (task i to task i), merge (i to i mod readers), spread (rows cut into equal slices), keyed (by
+        hash of `key`).
     topic: None: both ends of a forward edge are in one unit.
     """
 
@@ -402,11 +401,9 @@ class Status(Counts, frozen=True, omit_defaults=True):
     """State of a job for people; key `<job>@<generation>` in `jobs.status`. Counts: once its copies are gone.
 
     state: accepted, starting, running, pausing, paused, stopped (until a person's command), waiting (for a missing
-        topic),
-        draining, cancelling, failed, ended, rejected.
+        topic), draining, cancelling, failed, ended, rejected.
     since_ms: time of day since which it has this state; 0: not known, as it began before the controller, and no status
-        was
-        published.
+        was published.
     queries: of a job that runs.
     """
 

@@ -32,8 +32,7 @@ class State:
     """State of one unit over time.
 
     captured_ms, saved_ms: a_u and b_u, when the newest capture, and the newest delivered one, began; before the first
-        one no
-        unit has been captured at 0.
+        one no unit has been captured at 0.
     pending: messages that the backup has yet to paste.
     moving: the worker that is to hold the next image; "": none.
     upkeep_ms: spent on its image in this rebalance period.

@@ -223,8 +223,7 @@ def restore(
 
     Args:
         records: (offset, record) from the log start to the end. Records below the highest valid anchor are left out,
-            since
-            a trim may be under way.
+            since a trim may be under way.
         line: the line on which the unit is to be.
         at: the global checkpoint at which that line begins. A log that is not on the line yet is rolled back.
 

@@ -62,8 +62,7 @@ def make_plan(
     Args:
         id: id of the proposal on `jobs.plans`.
         topics: number of partitions of the user's topics that exist; None for a local run, where each source task gets
-            a
-            partition of its own.
+            a partition of its own.
         first: offset from which each partition of each source topic is read; not used in a local run.
         prefix: prefix of the cluster's topics.
         versions: versions of the libraries that determine output bytes.

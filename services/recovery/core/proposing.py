@@ -18,8 +18,7 @@ def propose(known: ReplicaView, units: Sequence[str], all_units: bool = False) -
     """Returns the changes that are due for these units, in this order; each is proposed once until it is read back.
 
     all_units: true if these are all units, the important ones first. Otherwise, if workers limit their standbys, no
-        unit
-        gets a new standby. No unit gets one while units of an incident wait for slots, either.
+        unit gets a new standby. No unit gets one while units of an incident wait for slots, either.
     """
     if not known.acting or not units:
         return []

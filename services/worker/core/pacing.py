@@ -80,8 +80,7 @@ class Pace:
         least: rhythm with the shortest interval.
         budget_ms: `latency_ms` of the job; None without a budget.
         stretches: True if batches may be further apart than `least.interval_ms` when they take longer than the budget,
-            or
-            longer than ROOM_MS without one.
+            or longer than ROOM_MS without one.
         rhythm: the present rhythm; `least` until a batch has passed through the job.
     """
 

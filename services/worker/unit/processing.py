@@ -106,8 +106,7 @@ class Processing:
 
         Args:
             raised: rows at which users' code raises in the batch, by task; None if the cut log has no decision. Then
-                the
-                batch is held if the code raises.
+                the batch is held if the code raises.
 
         Raises TooLarge, Divergence.
         """

@@ -39,8 +39,7 @@ class Takeover:
         activation: from the assignment until the copy works on the state it needs.
         replay: from then until it has done every batch that the unit is known to have processed before.
         first_output: from the assignment until the first batch by this leader is out. A batch without rows counts when
-            the
-            copy could have delivered rows. Without input a batch comes after at most 4 s.
+            the copy could have delivered rows. Without input a batch comes after at most 4 s.
         recovered: from the assignment until all repeated batches are out, by this copy or the former one (MECHANISMS
             P13).
 

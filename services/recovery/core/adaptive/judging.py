@@ -53,8 +53,7 @@ class Judgement:
     """A takeover and its estimate.
 
     actual, predicted: milliseconds by phase: detection, activation (until the copy works on its state), catching-up
-        (until
-        the copy is as far as its predecessor was, and its output is out), total.
+        (until the copy is as far as its predecessor was, and its output is out), total.
     """
 
     foreseen: Foreseen

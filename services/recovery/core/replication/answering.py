@@ -56,8 +56,7 @@ class Answer:
 
     units: of the best plan found.
     fidelity, before: output fidelity of that plan and of the present one, at the same rates. If units have left the
-        present
-        plan so that it is too large, the first ones by name count.
+        present plan so that it is too large, the first ones by name count.
     moving: true if at the newest rates another plan would be much better still.
     """
 

@@ -66,8 +66,7 @@ class Scheme:
 
     secondary: rung of the secondary while all is well; the primary always has the flags PRIMARY.
     misses: number of missed heartbeats in a row after which another copy takes over; None: only when the primary is
-        gone
-        for good.
+        gone for good.
     switches_back: true if the old primary leads again when it answers; otherwise the two have changed places.
     """
 
