@@ -19,7 +19,7 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.memory import MemoryLog, MemoryTransactor
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.sinks import databases, sql_database
-from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
 from holdfast.services.worker.sinks.portions import Batch
@@ -27,6 +27,7 @@ from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
 from holdfast.services.worker.sinks.sql_database import Connected, connect
 from holdfast.services.worker.sinks.sql_tables import SqlTables
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 FIELDS = {"n": "int", "carrier": "string?"}
@@ -80,11 +81,11 @@ class Site:
         """A copy that has opened its outputs, so that it has fenced those before."""
         at = Partition(TOPICS.delivered, 0)
         positions = Positions(self.log, "u", at, Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None)
-        meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
+        meter = Meter(self.spent, lambda: self.now_ms, lambda: 0.0)
+        outside = OutsideKafka(tables=SqlTables(self.tasks[:1], "job.0-abcdef"))
         made = Delivery(
-            self.log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter, dead_letters,
-            clock_ms=lambda: self.now_ms, refusals=self.refusals,
-            outside=OutsideKafka(tables=SqlTables(self.tasks[:1], "job.0-abcdef")),
+            self.log, self.beside, UnitSinks(TOPICS, "u", dead_letters=dead_letters, outside=outside), positions,
+            failed=self.errors.append, meter=meter, history=History(self.refusals),
         )  # fmt: skip
         made.open(lambda _: None)
         self.beside.poll()

@@ -40,7 +40,6 @@ ARGUMENTS: Exceptions = {
     "spark/commits.py:Commits": (8, WIRING),
     "spark/host.py:Host": (8, WIRING),
     "worker/process/loop.py:Worker": (16, WIRING),
-    "worker/sinks/delivery.py:Delivery": (15, WIRING),
     "worker/sinks/position.py:Positions": (8, WIRING),
     "worker/unit/outbox.py:Outbox": (9, WIRING),
     "worker/unit/processing.py:Processing": (8, WIRING),

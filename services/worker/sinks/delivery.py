@@ -6,33 +6,38 @@ Source: PROTOCOL 9. While a transaction is under way, later batches gather for t
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.delivered import encode as encode_delivered
-from holdfast.schemas.plans import OperatorPlan
-from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.hosting.blocking import Blocking, Call, Done
 from holdfast.services.kernel.errors import Awaited, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
 from holdfast.services.log.protocol import Log, Rows, Transactor
 from holdfast.services.worker.sinks.fitting import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
-from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
 from holdfast.services.worker.sinks.portions import Batch, Portion, topics_of
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals, gone
+from holdfast.services.worker.sinks.row_queue import RowQueue
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 
-MAX_WAITING_BATCHES = 64
-MAX_GATHERED_BATCHES, MAX_GATHERED_BYTES = 8_192, 32 * 1024 * 1024
-"""Limits of the batches that wait for the next transaction; at a limit the transaction starts early."""
 FIRST_LOOK_MS, LAST_LOOK_MS = 250.0, 5_000.0
 """First and longest time between two checks whether a place for rows, a topic or a table, exists again."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Knowledge of a copy about its transactions, kept from delivery to delivery."""
+
+    refusals: Refusals = field(default_factory=Refusals)
+    """Failed transactions."""
+    portion: Portion = field(default_factory=Portion)
+    """The limit of a transaction."""
 
 
 class Delivery:
@@ -40,16 +45,9 @@ class Delivery:
     the outputs are closed.
 
     Args:
-        unit: unit named in the position record. partition: partition of the topic of positions.
         positions: reads the last position of the unit.
         failed: called with Fenced, Indefinite, Retriable or another error.
         meter: measures the costs of transactions.
-        dead_letters: True if rows too large for their topic become dead letters; otherwise InvalidRecord.
-        interval_ms: time for which rows gather between two transactions; 0 for none.
-        portion: limit of a transaction, kept from an earlier delivery.
-        refusals: knowledge of failed transactions, kept from an earlier delivery.
-        tentative: sinks of queries with tentative results.
-        outside: sinks that write files or tables.
     """
 
     takes_rows = True
@@ -59,33 +57,23 @@ class Delivery:
         self,
         log: Log,
         blocking: Blocking,
-        topics: JobTopics,
-        unit: str,
-        partition: int,
+        sinks: UnitSinks,
         positions: Positions,
         failed: Callable[[Exception], None],
         meter: Meter,
-        dead_letters: bool = True,
-        interval_ms: int = 0,
-        clock_ms: Callable[[], float] = lambda: 0.0,
-        portion: Portion | None = None,
-        refusals: Refusals | None = None,
-        tentative: Mapping[str, OperatorPlan] = MappingProxyType({}),
-        outside: OutsideKafka | None = None,
+        history: History | None = None,
     ) -> None:
-        self._log, self._blocking, self._topics, self._unit = log, blocking, topics, unit
-        self._outside, self._position = outside or OutsideKafka(), Partition(topics.delivered, partition)
-        self._positions, self._failed = positions, failed
-        self._meter, self._portion = meter, portion or Portion()
-        self._refusals = refusals or Refusals()
+        history = history or History()
+        self._log, self._blocking, self._sinks = log, blocking, sinks
+        self._positions, self._failed, self._meter = positions, failed, meter
+        self._refusals, self._portion = history.refusals, history.portion
         self._refused: Refused | None = None
-        self._rows = FittingRows(log, topics, meter, self._refusals, dead_letters=dead_letters)
-        self.ahead = TentativeRows(log, self._rows, unit, tentative)
+        self._rows = FittingRows(log, sinks.topics, meter, self._refusals, dead_letters=sinks.dead_letters)
+        self.ahead = TentativeRows(log, self._rows, sinks.unit, sinks.tentative)
         self._transactor: Transactor | None = None
         self._ready: Transactor | None = None
-        self._interval_ms, self._clock_ms = interval_ms, clock_ms
-        self._began_ms, self._bytes, self._upto, self._hurried = -math.inf, 0, 0, False
-        self._waiting: deque[Batch] = deque()
+        self._clock_ms = meter.clock_ms
+        self._queue = RowQueue(sinks.interval_ms, self._portion, self._clock_ms)
         self._under_way: list[Batch] = []
         self._closed, self._looking, self._patience_ms = False, False, FIRST_LOOK_MS
         self.waits, self.again_ms, self.committed_ms = "", math.inf, 0.0
@@ -104,9 +92,7 @@ class Delivery:
         self.ahead.overtaken()
         some = [one for one in batches if one.sinks or one.dead or self.ahead.closes(one)]
         new = [one for one in some if one.number > self.delivered]
-        self._waiting += new
-        if self._interval_ms:
-            self._bytes += sum(batch.size for batch in new)
+        self._queue.add(new)
         self._next()
 
     def deliver_tentative(self, ahead: Ahead) -> None:
@@ -120,20 +106,19 @@ class Delivery:
 
     def hurry(self) -> None:
         """Commits waiting rows at once, because no further rows will come."""
-        if not self._hurried:
-            self._hurried = True
+        if self._queue.hurry():
             self._next()
 
     def committed(self, processed: int) -> int:
         """The last batch up to which every row is committed."""
-        first = self._under_way[0] if self._under_way else self._waiting[0] if self._waiting else None
+        first = self._under_way[0] if self._under_way else next(iter(self._queue), None)
         return processed if first is None else first.number - 1
 
     @property
     def due_ms(self) -> float:
         """The clock time at which the gathered rows are due."""
-        waits = self._interval_ms and self._waiting and not self._under_way and self._transactor is not None
-        return self._began_ms + self._interval_ms if waits else math.inf
+        opened = self._transactor is not None and not self._under_way
+        return self._queue.due_ms if opened else math.inf
 
     @property
     def look_ms(self) -> float:
@@ -142,41 +127,34 @@ class Delivery:
 
     @property
     def full(self) -> bool:
-        if not self._interval_ms:
-            return len(self._waiting) >= MAX_WAITING_BATCHES
-        return self._gathered and bool(self._under_way)
-
-    @property
-    def _gathered(self) -> bool:
-        """True if enough rows wait to start a transaction early."""
-        return len(self._waiting) >= MAX_GATHERED_BATCHES or self._bytes >= MAX_GATHERED_BYTES
+        return self._queue.full(bool(self._under_way))
 
     def close(self) -> None:
         self._closed = True
-        self._waiting.clear()
+        self._queue.clear()
         for transactor in (self._transactor, self._ready):
             if transactor is not None:
                 self._run(transactor.close, lambda _: None)
         self._transactor = self._ready = None
-        if self._outside.places:
-            self._run(partial(self._outside.leave, self._positions.last), lambda _: None)
+        if self._sinks.outside.places:
+            self._run(partial(self._sinks.outside.leave, self._positions.last), lambda _: None)
 
     def leftovers(self) -> list[Batch]:
         """The batches that are not known to be committed."""
-        return [*self._under_way, *self._waiting]
+        return [*self._under_way, *self._queue]
 
     def _run(self, call: Call, done: Done) -> None:
         """Runs a call in the unit's own lane, so that another unit's coordinator delays nothing here."""
-        self._blocking.run(call, done, self._unit)
+        self._blocking.run(call, done, self._sinks.unit)
 
     def _connect(self) -> Transactor:
-        return self._log.transactor(self._topics.transactional_id(self._unit), self._refusals.batch_bytes)
+        return self._log.transactor(self._sinks.topics.transactional_id(self._sinks.unit), self._refusals.batch_bytes)
 
     def _prepare(self) -> Transactor:
         transactor = self._connect()
         transactor.connect()
         with suppress(HoldfastError):  # then `open` will say so
-            self._log.last(self._position)
+            self._log.last(self._sinks.position)
         return transactor
 
     def _prepared(self, outcome: Any) -> None:
@@ -196,7 +174,7 @@ class Delivery:
         position = self._positions.last()
         if position is not None:
             self.ahead.restore(position)
-        self._outside.open(position)
+        self._sinks.outside.open(position)
         return transactor, position
 
     def _opened(self, outcome: Any, opened: Callable[[int], None]) -> None:
@@ -216,8 +194,8 @@ class Delivery:
     def _next(self) -> None:
         if self._under_way or self.ahead.under_way is not None or self._transactor is None:
             return
-        if self._waiting and self._due():
-            self._under_way = [self._waiting.popleft() for _ in range(self._count())]
+        if batches := self._queue.take():
+            self._under_way = batches
             self._run(self._commit, self._committed)
         elif self.ahead.waits and not self._refusals.tentative:
             self.ahead.take()
@@ -232,28 +210,6 @@ class Delivery:
             self.ahead.committed()
             self._next()
 
-    def _due(self) -> bool:
-        """True if the first waiting batch may be delivered, together with all batches that wait at that time."""
-        if not self._interval_ms or self._hurried or self._waiting[0].number <= self._upto:
-            return True
-        now_ms = self._clock_ms()
-        if now_ms < self._began_ms + self._interval_ms and not self._gathered:
-            return False
-        self._began_ms, self._upto = now_ms, self._waiting[-1].number
-        return True
-
-    def _count(self) -> int:
-        """The number of batches of the next transaction."""
-        if not self._interval_ms:
-            return min(len(self._waiting), self._portion.batches)
-        taken = count = 0
-        for batch in self._waiting:
-            if count and (taken >= self._portion.bytes or not (self._hurried or batch.number <= self._upto)):
-                break
-            count, taken = count + 1, taken + batch.size
-        self._bytes -= taken
-        return count
-
     def _commit(self) -> tuple[int, int]:
         """Commits a transaction. Returns the numbers of delivered and of dead-lettered rows."""
         with self._meter.transaction():
@@ -262,7 +218,7 @@ class Delivery:
     def _measured_commit(self) -> tuple[int, int]:
         assert self._transactor is not None
         rows, too_large = self._rows.of(self._under_way)
-        elsewhere = self._outside.write(self._under_way, self._meter)
+        elsewhere = self._sinks.outside.write(self._under_way, self._meter)
         try:
             closing = self.ahead.closing(self._under_way, rows)
             self._transactor.commit([*rows, *closing, self._position_rows(self._under_way[-1].number, too_large)])
@@ -271,7 +227,7 @@ class Delivery:
         except (Retriable, Indefinite) as error:
             self._refusals.judge(error, self._log, topics_of(self._under_way))
             raise
-        self._outside.publish()
+        self._sinks.outside.publish()
         return elsewhere + sum(len(one.values) for one in rows), too_large
 
     # -- topics that are gone -----------------------------------------------------------------------------------------
@@ -326,7 +282,7 @@ class Delivery:
         """Tries again after a growing pause if Kafka refuses the transaction; ends the job after too many refusals."""
         now_ms = self._clock_ms()
         pause_ms = self._refusals.failed(error, self.delivered, now_ms)
-        topics = ", ".join([*topics_of(self._under_way), *self._outside.places])
+        topics = ", ".join([*topics_of(self._under_way), *self._sinks.outside.places])
         if not isinstance(error, Refused):
             self._fail(error)
         elif (over := self._refusals.over(self._under_way[0].number, topics)) is not None:
@@ -343,5 +299,6 @@ class Delivery:
         """The position record of the transaction under way. `too_large` is the number of its rows that are
         dead-lettered."""
         position = self.ahead.position(batch, self.epoch, self.too_large + too_large)
-        record = encode_delivered(self._outside.named_in(position))
-        return Rows(self._position.topic, [record], keys=[self._unit.encode()], partitions=[self._position.index])
+        record = encode_delivered(self._sinks.outside.named_in(position))
+        topic, index = self._sinks.position
+        return Rows(topic, [record], keys=[self._sinks.unit.encode()], partitions=[index])

@@ -26,7 +26,7 @@ class Meter:
     """
 
     def __init__(self, spent: Spent, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
-        self._spent, self._clock_ms, self._cpu_ms = spent, clock_ms, cpu_ms
+        self._spent, self.clock_ms, self._cpu_ms = spent, clock_ms, cpu_ms
         self._written = Counter[str]()
         self.took_ms = 0.0
         """Time of the last transaction, milliseconds."""
@@ -34,7 +34,7 @@ class Meter:
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Measures a transaction. An exception counts it as not committed."""
-        began_ms, began_cpu_ms = self._clock_ms(), self._cpu_ms()
+        began_ms, began_cpu_ms = self.clock_ms(), self._cpu_ms()
         self._written.clear()
         try:
             yield
@@ -42,7 +42,7 @@ class Meter:
             self._spent.aborted += 1
             raise
         finally:
-            self.took_ms = self._clock_ms() - began_ms
+            self.took_ms = self.clock_ms() - began_ms
             self._spent.transaction_ms += self.took_ms
             self._spent.transaction_cpu_ms += self._cpu_ms() - began_cpu_ms
         self._spent.transactions += 1

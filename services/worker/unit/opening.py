@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from holdfast.schemas.plans import OperatorPlan
-from holdfast.schemas.topics import JobTopics, Partition
+from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
-from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter
-from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
-from holdfast.services.worker.sinks.portions import Portion
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks, written
 
 
 class Opening:
@@ -51,7 +49,8 @@ class Opening:
         self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
         self.delivery: Delivery | None = None
         self._holds = False
-        self._portion, self.refusals = Portion(), Refusals(written(layout, job.topics))
+        self._history = History(Refusals(written(layout, job.topics)))
+        self.refusals = self._history.refusals
 
     def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:
         """With commit, takes the transactional id and calls `opened`; without, only connects."""
@@ -87,19 +86,11 @@ class Opening:
         delivery = Delivery(
             self._around.log,
             self._around.deliveries,
-            self._job.topics,
-            self._unit.name,
-            partition=self._unit.partition,
-            positions=self._positions(),
+            UnitSinks.of(self._job, self._layout),
+            self._positions(),
             failed=self._failed,
             meter=Meter(self._spent, self._around.clock_ms, self._around.cpu_ms),
-            dead_letters=self._job.plan.settings.on_error != "fail",
-            interval_ms=commit_interval_ms(self._layout),
-            clock_ms=self._around.clock_ms,
-            portion=self._portion,
-            refusals=self.refusals,
-            tentative=tentative_sinks(self._layout),
-            outside=OutsideKafka.of(self._layout, self._job.topics),
+            history=self._history,
         )
         delivery.ahead.happened = self._happened
         return delivery
@@ -116,21 +107,3 @@ class Opening:
             refuse=lambda at, offset, cause: self._around.refusals.refuse(at, offset, cause, self._job.plan.job),
             first=self._job.plan.first_batch,
         )
-
-
-def tentative_sinks(layout: UnitLayout) -> dict[str, OperatorPlan]:
-    """The unit's sinks of queries with tentative results, by query."""
-    sinks = [task.operator for task in layout.tasks if task.operator.params.get("tentative")]
-    return {sink.params["query"]: sink for sink in sinks}
-
-
-def written(layout: UnitLayout, topics: JobTopics) -> list[str]:
-    """The topics that the unit's transactions write."""
-    sinks = {topic for task in layout.tasks if (topic := task.operator.written_topic)}
-    return [*sorted(sinks), topics.delivered, topics.dead_letters]
-
-
-def commit_interval_ms(layout: UnitLayout) -> int:
-    """The time between two transactions: the smallest interval of the unit's queries; 0 if rows do not wait."""
-    sinks = (task.operator for task in layout.tasks if task.operator.kind == "sink")
-    return min((int(sink.params.get("commit_interval_ms") or 0) for sink in sinks), default=0)

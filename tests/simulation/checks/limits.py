@@ -22,7 +22,7 @@ from holdfast.services.recovery.core.replication import measured, replanning
 from holdfast.services.worker.checkpoint import applier, parts, unit_image
 from holdfast.services.worker.checkpoint.policies import idle_minmax
 from holdfast.services.worker.core import cut_trimming, cutting, pacing
-from holdfast.services.worker.sinks import delivery, portions, tentative_rows
+from holdfast.services.worker.sinks import portions, row_queue, tentative_rows
 from holdfast.services.worker.sources import cut_trimmer
 from holdfast.services.worker.unit import intake, outputs, receiving, trimmer
 from tests.simulation.checks.bounded import small_bounds
@@ -72,7 +72,7 @@ def drawn_limits(seed: str) -> Iterator[None]:
         (outputs, "MAX_FRAME_BYTES", (600, 1_000, 4_000, 1024 * 1024)),
         (intake, "MAX_INPUT_BYTES", (500, 4_000, 64 * 1024 * 1024)),
         (outputs, "MAX_UNACKNOWLEDGED_BATCHES", (2, 8, 64)),
-        (delivery, "MAX_WAITING_BATCHES", (2, 8, 64)),
+        (row_queue, "MAX_WAITING_BATCHES", (2, 8, 64)),
         (portions, "MAX_BATCHES_A_TRANSACTION", (1, 2, 16)),
         (cutting, "MAX_LEAD_BATCHES", (3, 10, 64)),
         (trimmer, "OUTPUT_MS", (50, 200, 500)),

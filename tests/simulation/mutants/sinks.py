@@ -42,7 +42,7 @@ def position_read_before_the_fence(true: Any, self: Delivery, opened: Any) -> No
         opened(self.delivered)
 
     def position() -> int:
-        last = self._log.last(self._position)
+        last = self._log.last(self._sinks.position)
         return 0 if last is None else delivered.decode(last.value() or b"").batch
 
     self._run(position, read)
@@ -96,9 +96,9 @@ def rows_in_doubt_forgotten(true: Any, self: Outputs) -> None:
 @method(Delivery, "_next")
 def position_in_a_transaction_of_its_own(true: Any, self: Delivery) -> None:
     """Rows first, then the position."""
-    if self._under_way or not self._waiting or self._transactor is None:
+    if self._under_way or not self._queue or self._transactor is None:
         return
-    self._under_way = [self._waiting.popleft()]
+    self._under_way = self._queue.take()
     transactor = self._transactor
 
     def position() -> tuple[int, int]:

@@ -26,13 +26,14 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.memory import MemoryLog, MemoryTransactor
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.sinks import folders, parquet_folder
-from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.outside_kafka import OutsideKafka
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import MOST_REFUSALS, Refusals
 from holdfast.services.worker.sinks.staged_files import StagedFiles
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 FIELDS = {"n": "int", "carrier": "string?"}
@@ -80,11 +81,11 @@ class Site:
         """A copy that has opened its outputs, and fenced earlier copies; or a standby, prepared to open them."""
         at = Partition(TOPICS.delivered, 0)
         positions = Positions(self.log, "u", at, Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None)
-        meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
+        meter = Meter(self.spent, lambda: self.now_ms, lambda: 0.0)
         outside = OutsideKafka(StagedFiles(self.tasks[:1], "job.0-abcdef", pause=lambda _: None))
         made = Delivery(
-            self.log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter, dead_letters,
-            clock_ms=lambda: self.now_ms, refusals=self.refusals, outside=outside,
+            self.log, self.beside, UnitSinks(TOPICS, "u", dead_letters=dead_letters, outside=outside), positions,
+            failed=self.errors.append, meter=meter, history=History(self.refusals),
         )  # fmt: skip
         if opened:
             made.open(lambda _: None)

@@ -16,10 +16,11 @@ from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.memory import MemoryLog, MemoryTransactor
 from holdfast.services.log.protocol import Rows
 from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import MAX_BATCHES_A_TRANSACTION, MAX_TRANSACTION_BYTES, Batch, Portion
 from holdfast.services.worker.sinks.position import Positions
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 
 LIFE_MS = 5_000.0
 """Of a transaction at the broker."""
@@ -63,8 +64,8 @@ def deliveries(log: SlowLog, portion: Portion, interval_ms: int) -> int:
         failed: list[Exception] = []
         meter, beside = Meter(Spent(), lambda: log.now_ms, lambda: 0.0), Inline()
         delivery = Delivery(
-            log, beside, TOPICS, "u", 0, positions, failed.append, meter,
-            interval_ms=interval_ms, clock_ms=lambda: log.now_ms, portion=portion,
+            log, beside, UnitSinks(TOPICS, "u", interval_ms=interval_ms), positions,
+            failed=failed.append, meter=meter, history=History(portion=portion),
         )  # fmt: skip
         delivery.open(lambda _: None)
         beside.poll()

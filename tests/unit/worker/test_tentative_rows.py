@@ -23,12 +23,13 @@ from holdfast.services.kernel.errors import Refused
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
 from holdfast.services.worker.sinks.tentative_rows import MAX_WAITING, Ahead
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 PARAMS = {"query": "q", "topic": "out", "partitions": 2, "tentative": True}
@@ -66,8 +67,8 @@ class Site:
         positions = Positions(log, "u", position, Partition(TOPICS.cuts, 0), (), lambda: 100, lambda *_: None)
         meter = Meter(self.spent, lambda: 0.0, lambda: 0.0)
         self.delivery = Delivery(
-            log, self.beside, TOPICS, "u", 0, positions, self.errors.append, meter,
-            refusals=self.refusals, tentative={"q": self.task.operator},
+            log, self.beside, UnitSinks(TOPICS, "u", tentative={"q": self.task.operator}), positions,
+            failed=self.errors.append, meter=meter, history=History(self.refusals),
         )  # fmt: skip
         self.delivery.ahead.happened = lambda kind, detail: self.events.append((kind, detail))
         self.delivery.open(lambda _: None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -26,12 +26,13 @@ from holdfast.services.log.memory import MemoryLog, MemoryTransactor
 from holdfast.services.log.protocol import Rows
 from holdfast.services.log.record_sizes import size_alone
 from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.sinks.delivery import Delivery
+from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter, size_about
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import LAST_PAUSE_MS, MOST_REFUSALS, SAID_MS, Refusals
 from holdfast.services.worker.sinks.too_large import ROW_BYTES, split_large, stands_for
+from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 
 LIMIT = 1_000
 TOPICS = ClusterTopics().job("job", "0-abcdef")
@@ -48,15 +49,17 @@ def positions(log: MemoryLog) -> Positions:
     )
 
 
-def meter(spent: Spent) -> Meter:
-    """Each look at a clock is a millisecond later, and half a millisecond of CPU time."""
-    times = [itertools.count(0.0, 1.0), itertools.count(0.0, 0.5)]
-    return Meter(spent, *(partial(next, one) for one in times))
+def meter(spent: Spent, clock_ms: Callable[[], float] | None = None) -> Meter:
+    """Without a clock each look at it is a millisecond later, and half a millisecond of CPU time."""
+    clock, cpu = itertools.count(0.0, 1.0), itertools.count(0.0, 0.5)
+    return Meter(spent, clock_ms or partial(next, clock), partial(next, cpu))
 
 
 class Site:
-    def __init__(self, dead_letters: bool = True, limit: int = LIMIT, task: TaskLayout = TASK) -> None:
-        self.log, self.task = MemoryLog(lambda: 0), task
+    def __init__(
+        self, dead_letters: bool = True, limit: int = LIMIT, task: TaskLayout = TASK, ticks: bool = False
+    ) -> None:
+        self.log, self.task, self.ticks = MemoryLog(lambda: 0), task, ticks
         config = {"max.message.bytes": str(limit)}
         self.log.create([TopicSpec("out", 1, config), TopicSpec(TOPICS.dead_letters), TopicSpec(TOPICS.delivered)])
         self.errors: list[Exception] = []
@@ -71,15 +74,11 @@ class Site:
         self.delivery = Delivery(
             self.log,
             self.beside,
-            TOPICS,
-            "u",
-            0,
+            UnitSinks(TOPICS, "u", dead_letters=self.dead_letters),
             positions(self.log),
-            self.failed,
-            meter(self.spent),
-            self.dead_letters,
-            clock_ms=lambda: self.now_ms,
-            refusals=self.refusals,
+            failed=self.failed,
+            meter=meter(self.spent, None if self.ticks else lambda: self.now_ms),
+            history=History(self.refusals),
         )
         self.delivery.open(lambda _: None)
         self.beside.poll()
@@ -129,7 +128,8 @@ def test_rows_dead_lettered_are_counted_beside_the_position_and_known_to_the_nex
     site.deliver(3, "x" * 2 * LIMIT, "y" * 2 * LIMIT)
     assert site.delivery.too_large == 3
     assert len(site.errors) == 1
-    successor = Delivery(site.log, site.beside, TOPICS, "u", 0, positions(site.log), site.errors.append, meter(Spent()))
+    sinks, errors = UnitSinks(TOPICS, "u"), site.errors
+    successor = Delivery(site.log, site.beside, sinks, positions(site.log), failed=errors.append, meter=meter(Spent()))
     successor.open(lambda _: None)
     site.beside.poll()
     assert (successor.delivered, successor.too_large) == (3, 3)
@@ -188,7 +188,7 @@ def test_a_large_row_of_an_arrow_record_costs_none_of_its_neighbours_and_a_repla
 
 
 def test_transactions_are_counted_with_what_they_cost_and_what_they_deliver() -> None:
-    site = Site()
+    site = Site(ticks=True)
     site.deliver(1, "a", "b")
     assert (site.spent.transactions, site.spent.aborted) == (1, 0)
     assert (site.spent.transaction_ms, site.spent.transaction_cpu_ms) == (1.0, 0.5)
@@ -200,7 +200,7 @@ def test_transactions_are_counted_with_what_they_cost_and_what_they_deliver() ->
 
 
 def test_a_transaction_that_fails_is_aborted_and_delivers_nothing() -> None:
-    site = Site(dead_letters=False)
+    site = Site(dead_letters=False, ticks=True)
     site.deliver(1, "x" * 2 * LIMIT)
     assert (site.spent.transactions, site.spent.aborted, site.spent.sink_bytes) == (0, 2, {})
     assert site.spent.transaction_ms == 2.0
