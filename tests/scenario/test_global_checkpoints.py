@@ -235,7 +235,7 @@ def test_a_leader_that_has_not_heard_of_the_rollback_is_void_and_the_line_of_the
     cluster = Aligned()
     cluster.run(60)
     zombie = cluster.workers["w1"]
-    zombie.offer = lambda chunk: None  # type: ignore[method-assign]
+    zombie._decisions.read = lambda chunk: False  # type: ignore[method-assign]
     cluster.start("w2")
     cluster.copies_of = dict.fromkeys(cluster.units, (("w2", PRIMARY),))
     k = cluster.roll_back(cluster.units)

@@ -100,29 +100,33 @@ def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Running], 
 
     prepare: how their intakes stand before.
     """
-    cluster = MemoryCluster(FAST)
-    first, second = cluster.start("w1"), cluster.start("w2")
-    everywhere(cluster, first, (second, SECONDARIES["hot"]))
-    cluster.turn(TURNS)
-    suspended = {copy.running for copy in second._copies.here.values() if copy.running is not None}
-    for one in suspended:
-        prepare(one.intake)
-    offer, step, offered, stepped = Running.offer, Running.step, set[Running](), set[Running]()
+    read, mark, step = Running._read_input, Running._read_markers, Running.step
+    suspended, offered, stepped = set[Running](), set[Running](), set[Running]()
 
-    def without_checkpoints(self: Running, chunk: Chunk) -> None:
-        if chunk.partition != self.checkpoints.partition:
-            offered.add(self)
-            offer(self, chunk)
+    def read_input(self: Running, by: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
+        offered.update({self} & suspended)
+        read(self, by, chunk)
+
+    def read_markers(self: Running, chunk: Chunk) -> None:
+        if not suspended:
+            mark(self, chunk)
 
     def noted(self: Running, now_ms: float) -> bool:
-        stepped.add(self)
+        stepped.update({self} & suspended)
         return step(self, now_ms)
 
-    feed(cluster, orders(200))
-    with mock.patch.object(Running, "offer", without_checkpoints), mock.patch.object(Running, "step", noted):
+    with mock.patch.multiple(Running, _read_input=read_input, _read_markers=read_markers, step=noted):
+        cluster = MemoryCluster(FAST)
+        first, second = cluster.start("w1"), cluster.start("w2")
+        everywhere(cluster, first, (second, SECONDARIES["hot"]))
+        cluster.turn(TURNS)
+        suspended.update(copy.running for copy in second._copies.here.values() if copy.running is not None)
+        for one in suspended:
+            prepare(one.intake)
+        feed(cluster, orders(200))
         cluster.turn(50)
-    assert suspended & offered
-    return suspended & offered, suspended & stepped
+    assert offered
+    return offered, stepped
 
 
 def test_input_of_a_suspended_copy_makes_no_turn_of_it_due() -> None:

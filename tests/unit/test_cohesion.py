@@ -41,9 +41,6 @@ ARGUMENTS: Exceptions = {
     "spark/host.py:Host": (8, WIRING),
     "worker/process/loop.py:Worker": (16, WIRING),
     "worker/sinks/position.py:Positions": (8, WIRING),
-    "worker/unit/outbox.py:Outbox": (9, WIRING),
-    "worker/unit/processing.py:Processing": (8, WIRING),
-    "worker/unit/running.py:Running": (10, WIRING),
 }
 
 METHODS: Exceptions = {

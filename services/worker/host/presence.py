@@ -19,7 +19,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.hosting.blocking import Blocking
 from holdfast.services.log.protocol import Chunk, Log
-from holdfast.services.worker.host.subscriptions import Subscriptions
+from holdfast.services.worker.host.subscriptions import Handler, Subscriptions
 
 SILENT_MS = 2_000.0
 FORGOTTEN_MS = 10_000.0
@@ -132,7 +132,10 @@ class Presence:
             self._exits.clear()
             self._leaders.clear()
 
-    def offer(self, chunk: Chunk) -> None:
+    def handler(self, partition: Partition) -> Handler:
+        return self._read
+
+    def _read(self, chunk: Chunk) -> None:
         for message in chunk.messages:
             try:
                 beat = decode(message.value() or b"")

@@ -5,17 +5,23 @@ Source: PROTOCOL 5.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.protocol import Chunk
 
+Handler = Callable[[Chunk], None]
+"""Receives the chunks of a partition."""
+
 
 class Subscriber(Protocol):
-    """Receives the chunks of its partitions."""
+    """Reads partitions."""
 
-    def offer(self, chunk: Chunk) -> None: ...
+    def handler(self, partition: Partition) -> Handler:
+        """The handler of a partition. A reader asks for it once for each `add`, not for each chunk."""
+        ...
+
     def broken(self, cause: str, partition: Partition | None = None) -> None:
         """Reports that a position of its partitions can no longer be read; `partition` is that partition if known."""
         ...

@@ -26,7 +26,6 @@ from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.lags import Taken
 from holdfast.services.hosting.publishing import EventPublisher
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
-from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
@@ -38,10 +37,11 @@ from holdfast.services.worker.host.presence import Presence
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.host.topic_watch import TopicWatch
 from holdfast.services.worker.isolated.isolation import Isolation
-from holdfast.services.worker.process.listeners import AssignmentSignal, IgnoredEvents, ProgressReader
+from holdfast.services.worker.process.listeners import AssignmentSignal, DecisionReader, IgnoredEvents, ProgressReader
 from holdfast.services.worker.process.paced import PacedReader
 from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.copy import UnitCopy
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 
 if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
@@ -149,7 +149,7 @@ class Worker:
         self.next_deadline = -math.inf
         """The time of the next turn without news, in milliseconds of the clock."""
         self._data_ms = clock_ms()
-        self._control.add(self, self._decisions.positions)
+        self._control.add(DecisionReader(self._read_plans), self._decisions.positions)
         # Measured: a paused partition resumes in up to a second unless its consumer always has another to fetch.
         self._herald = AssignmentSignal()
         self._data.add(self._herald, {decided: self._decisions.positions[decided]})
@@ -260,14 +260,10 @@ class Worker:
 
     # -- decisions ----------------------------------------------------------------------------------------------------
 
-    def offer(self, chunk: Chunk) -> None:
+    def _read_plans(self, chunk: Chunk) -> None:
         """Reads plans and assignments."""
         self._changed |= self._decisions.read(chunk)
         self._report_decisions()
-
-    def broken(self, cause: str, partition: Partition | None = None) -> None:
-        """Raises WorkerUnfit: unread decisions were trimmed, so only a snapshot holds the present assignments."""
-        raise WorkerUnfit(f"jobs.plans or assignments were trimmed before they were read: {cause}")
 
     def _reconcile(self) -> None:
         """Makes the copies here equal to those that the assignments name."""
@@ -293,7 +289,7 @@ class Worker:
 
     def _begin(self, plan: Plan, unit: str) -> UnitCopy | None:
         view = self._job(plan)
-        return UnitCopy(view, view.layouts[unit], self._around) if unit in view.layouts else None
+        return UnitCopy(HostedUnit(view, view.layouts[unit], self._around)) if unit in view.layouts else None
 
     def _job(self, plan: Plan) -> JobView:
         if plan.generation not in self._jobs:

@@ -7,11 +7,19 @@ each drops records that it has).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import PositionGone
 from holdfast.services.log.protocol import Chunk, Reader
-from holdfast.services.worker.host.surroundings import Subscriber
+from holdfast.services.worker.host.subscriptions import Handler, Subscriber
+
+
+class Subscription(NamedTuple):
+    """A subscriber of a partition, and the handler of the partition's chunks."""
+
+    subscriber: Subscriber
+    handle: Handler
 
 
 class SharedReader:
@@ -19,37 +27,38 @@ class SharedReader:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._subscribers: dict[Partition, list[Subscriber]] = {}
+        self._subscriptions: dict[Partition, dict[int, Subscription]] = {}
+        """Subscriptions by partition, and by id of the subscriber."""
         self._next: dict[Partition, int] = {}
         self._ends: dict[Partition, Chunk] = {}
         self._held: dict[Partition, set[int]] = {}
         self._connected: dict[Partition, list[Subscriber]] = {}
 
     def __len__(self) -> int:
-        return len(self._subscribers)
+        return len(self._subscriptions)
 
     def add(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
         """Adds a subscriber. Positions that were read already are read again. A known end of a partition is reported
         again, since the reader reports it only once."""
         moved = {}
         for partition, offset in positions.items():
-            subscribers = self._subscribers.setdefault(partition, [])
-            if all(one is not subscriber for one in subscribers):
-                subscribers.append(subscriber)
+            subscription = Subscription(subscriber, subscriber.handler(partition))
+            self._subscriptions.setdefault(partition, {})[id(subscriber)] = subscription
             if partition not in self._next or offset < self._next[partition]:
                 moved[partition] = self._next[partition] = offset
                 self._ends.pop(partition, None)
         self._reader.assign(moved)
         self._forget_held(moved)
-        for end in [self._ends[partition] for partition in positions if partition in self._ends]:
-            subscriber.offer(end)
+        ends = [partition for partition in positions if partition in self._ends]
+        for handle, end in [(self._subscriptions[one][id(subscriber)].handle, self._ends[one]) for one in ends]:
+            handle(end)
 
     def connect(self, subscriber: Subscriber, positions: Mapping[Partition, int]) -> None:
         """Assigns and pauses partitions that nobody reads yet."""
         new = {}
         for partition, offset in positions.items():
             connected = self._connected.setdefault(partition, [])
-            if not connected and partition not in self._subscribers:
+            if not connected and partition not in self._subscriptions:
                 new[partition] = offset
             if all(one is not subscriber for one in connected):
                 connected.append(subscriber)
@@ -61,7 +70,7 @@ class SharedReader:
             self._connected[partition].remove(subscriber)
             if not self._connected[partition]:
                 del self._connected[partition]
-        self._reader.unassign(p for p in left if p not in self._connected and p not in self._subscribers)
+        self._reader.unassign(p for p in left if p not in self._connected and p not in self._subscriptions)
 
     def _pause_at(self, positions: Mapping[Partition, int]) -> None:
         self._reader.assign(positions)
@@ -69,12 +78,11 @@ class SharedReader:
 
     def remove(self, subscriber: Subscriber, partitions: Collection[Partition] | None = None) -> None:
         gone, kept = [], {}
-        for partition in list(self._subscribers) if partitions is None else partitions:
-            subscribers = self._subscribers.get(partition, [])
-            if subscriber in subscribers:
-                subscribers.remove(subscriber)
-            if not subscribers and partition in self._subscribers:
-                del self._subscribers[partition]
+        for partition in list(self._subscriptions) if partitions is None else partitions:
+            subscriptions = self._subscriptions.get(partition, {})
+            subscriptions.pop(id(subscriber), None)
+            if not subscriptions and partition in self._subscriptions:
+                del self._subscriptions[partition]
                 at = self._next.pop(partition, None)
                 self._ends.pop(partition, None)
                 if partition in self._connected and at is not None:
@@ -117,8 +125,8 @@ class SharedReader:
                 self._next[chunk.partition] = chunk.messages[-1].offset() + 1
             if chunk.end is not None and chunk.partition in self._next:
                 self._ends[chunk.partition] = Chunk(chunk.partition, [], chunk.end, chunk.generation)
-            for subscriber in list(self._subscribers.get(chunk.partition, ())):
-                subscriber.offer(chunk)
+            for subscription in list(self._subscriptions.get(chunk.partition, {}).values()):
+                subscription.handle(chunk)
         return any(chunk.messages for chunk in chunks)
 
     def close(self) -> None:
@@ -133,5 +141,5 @@ class SharedReader:
         """Reports a lost position to the subscribers, which rebuild. Reading continues from the position of the next
         assignment."""
         self._next.pop(gone.partition, None)
-        for subscriber in list(self._subscribers.get(gone.partition, ())):
-            subscriber.broken(str(gone), gone.partition)
+        for subscription in list(self._subscriptions.get(gone.partition, {}).values()):
+            subscription.subscriber.broken(str(gone), gone.partition)

@@ -27,11 +27,10 @@ from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Retriable
 from holdfast.services.kernel.operators.answered import Questions
 from holdfast.services.kernel.operators.python import prepared
-from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
+from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.worker.core.answering import AnsweringView, Step, next_step, pause_ms
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.processing import Processing
 
 PART_BYTES = 384 * 1024
@@ -74,13 +73,11 @@ class _Waiting:
 class Answering:
     """The answers of one copy's tasks, from a restored image on. `stir` is called after an outcome."""
 
-    def __init__(
-        self, job: JobView, layout: UnitLayout, processing: Processing, around: HostServices, stir: Callable[[], None]
-    ) -> None:
-        self._job, self._unit, self._around, self._stir = job, layout.unit.name, around, stir
+    def __init__(self, unit: HostedUnit, processing: Processing, stir: Callable[[], None]) -> None:
+        self._job, self._unit, self._around, self._stir = unit.job, unit.name, unit.around, stir
         self._processing, self._intake, self._flags = processing, processing.intake, Flags(commit=False)
-        self._tasks = {task.name: task for task in layout.tasks if task.operator.params.get("ask")}
-        self._partition, self._answers = Partition(job.topics.cuts, 0), Answers(self._tasks)
+        self._tasks = {task.name: task for task in unit.layout.tasks if task.operator.params.get("ask")}
+        self._partition, self._answers = Partition(unit.job.topics.cuts, 0), Answers(self._tasks)
         self._announced: Id | None = None
         self._heard = self._led = False
         self._waiting, self._failed = _Waiting(), list[HoldfastError]()

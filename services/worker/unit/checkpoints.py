@@ -13,17 +13,14 @@ from typing import Protocol
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.checkpoint.checkpointer import Checkpointer, RunListener
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.checkpoint.unit_image import UnitImage
 from holdfast.services.worker.checkpoint.writer import Moment, WrittenLog
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.holding import Holding
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.protection import Protection
 from holdfast.services.worker.unit.trimmer import Trimmer
 from holdfast.services.worker.unit.view import CopyView
@@ -59,15 +56,13 @@ class Checkpoints:
     def __init__(
         self,
         listener: CheckpointListener,
-        job: JobView,
-        layout: UnitLayout,
+        unit: HostedUnit,
         rebuilt: Rebuilt,
         store: StateStore,
-        around: HostServices,
-        spent: Spent,
     ) -> None:
+        job, layout, around, spent = unit.job, unit.layout, unit.around, unit.spent
         self._listener, self.store, self._spent, self._clock_ms = listener, store, spent, around.clock_ms
-        self._scheduler, self._key = around.checkpoints, job.key(layout.unit.name)
+        self._scheduler, self._key = around.checkpoints, unit.key
         self._refusals, self._job_name = around.refusals, job.plan.job
         self.partition, self.next_offset = Partition(job.topics.checkpoints, layout.unit.partition), rebuilt.next_offset
         written = WrittenLog(self.partition, rebuilt.log, around.author, around.appender, clock_ms=around.clock_ms)
@@ -76,7 +71,7 @@ class Checkpoints:
         self.marker, self.holding = rebuilt.marker, Holding(job, rebuilt.log, rebuilt.line)
         now_ms = around.clock_ms()
         spent.marked_ms = None if rebuilt.marker is None else now_ms
-        self.protection = Protection(job, layout.unit.name, spent, around, now_ms=now_ms)
+        self.protection = Protection(job, unit.name, spent, around, now_ms=now_ms)
         self.swept_ms = self.captured_ms = now_ms
         self.captured_batch, self.swept_batch = -1, rebuilt.batch
         self.still = True

@@ -16,18 +16,16 @@ from holdfast.schemas.heartbeats import CopyState
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import FramesMissing, Refused, Retriable
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.core import lifecycle
 from holdfast.services.worker.core.lifecycle import Action, Lifecycle, State
 from holdfast.services.worker.core.reactions import Reaction, cause_of, reaction
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
+from holdfast.services.worker.host.subscriptions import Handler
 from holdfast.services.worker.isolated.code import CodeCrashed
 from holdfast.services.worker.unit.beside import begun, code_of, load, restoring
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.opening import Opening
 from holdfast.services.worker.unit.receiving import Receiving
 from holdfast.services.worker.unit.reporting import costs_of, happened, state_of
@@ -46,24 +44,21 @@ _OVER = (State.ENDED, State.FAULTED, State.FAILED, State.CLOSED)
 class UnitCopy:
     """A copy of a unit, hosted by this worker. Implements Subscriber."""
 
-    def __init__(self, job: JobView, layout: UnitLayout, around: HostServices) -> None:
-        self._job, self._layout, self._around = job, layout, around
-        self.key = job.key(layout.unit.name)
+    def __init__(self, unit: HostedUnit) -> None:
+        self._job, self._layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
+        self.key = unit.key
         self.core = Lifecycle(self.key)
         self.running: Running | None = None
         self._rebuilt: Rebuilt | None = None
         self._image: Image | None = None
-        self._spent = Spent()
-        self._receiving = Receiving(self, around.data, self._spent, around.clock_ms)
-        self._opening = Opening(
-            job, layout, around, self._reached, failed=self._delivery_failed, spent=self._spent, happened=self._happened
-        )
+        self._receiving = Receiving(self, unit)
+        self._opening = Opening(unit, self._reached, failed=self._delivery_failed, happened=self._happened)
         self._attempt = self._rebuilds = self._restored_batch = 0
         self._restored_from_ms = self._missing_ms = -math.inf
         self._takeover: Takeover | None = None
         self._gaps: dict[str, int] = {}
-        self._run_from = partial(Running, job, layout, around=around, gaps=self._gaps, spent=self._spent)
-        self._code = code_of(job, layout, around)
+        self._run_from = partial(Running, unit, gaps=self._gaps)
+        self._code = code_of(self._job, self._layout, self._around)
 
     # -- events from outside ------------------------------------------------------------------------------------------
 
@@ -94,11 +89,18 @@ class UnitCopy:
     def closed(self) -> bool:
         return self.core.state is State.CLOSED
 
-    def offer(self, chunk: Chunk) -> None:
-        if (running := self.running) is not None:
-            self._receiving.answered(chunk.partition)
-            with self._around.doing.of(self.key), self._spent.cpu(self._around.cpu_ms):
-                self._guard(lambda: running.offer(self._job.passed_over(chunk)))
+    def handler(self, partition: Partition) -> Handler:
+        """The handler of a partition while the copy runs as now; errors end or rebuild the copy."""
+        assert self.running is not None
+        running, read = self.running, self.running.handler(partition)
+
+        def handle(chunk: Chunk) -> None:
+            if self.running is running:
+                self._receiving.answered(partition)
+                with self._around.doing.of(self.key), self._spent.cpu(self._around.cpu_ms):
+                    self._guard(lambda: read(self._job.passed_over(chunk)))
+
+        return handle
 
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
         """Rebuilds the copy, because inputs and image no longer match; fails after MAX_REBUILDS, unanswered calls not
@@ -206,8 +208,8 @@ class UnitCopy:
 
     def _open_inputs(self) -> None:
         assert self._rebuilt is not None
-        core, build, took_over = self.core, self._code.build, self._takeover is not None
-        self.running = self._run_from(self._rebuilt, core.flags, epoch=core.epoch, build=build, took_over=took_over)
+        placed, took_over = lifecycle.Placed(self.core.epoch, self.core.flags), self._takeover is not None
+        self.running = self._run_from(self._rebuilt, placed, build=self._code.build, took_over=took_over)
         self._rebuilt = None
         self._around.control.add(self, self.running.control_positions())
         self._receive()

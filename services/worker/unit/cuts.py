@@ -10,12 +10,10 @@ import math
 from collections.abc import Callable
 
 from holdfast.schemas.checkpoints import Marker
-from holdfast.services.worker.core.edges import EdgeCounts
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cut_trimmer import CutTrimmer
 from holdfast.services.worker.sources.missing import Missing
 from holdfast.services.worker.sources.retention_watch import RetentionWatch
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.view import CopyView
 
@@ -24,27 +22,23 @@ class Cuts:
     """The cuts of one copy.
 
     Args:
-        unit: unit of the copy.
         acked: returns the marker up to which its inputs may be trimmed.
-        edges: counts of its inputs.
         leads: returns True if the copy leads with open outputs; may be called between turns.
     """
 
     def __init__(
         self,
-        job: JobView,
-        unit: str,
+        unit: HostedUnit,
         intake: Intake,
-        around: HostServices,
         acked: Callable[[], Marker | None],
-        edges: EdgeCounts,
         leads: Callable[[], bool],
     ) -> None:
+        job, around, name = unit.job, unit.around, unit.name
         self._job, self._intake = job, intake
         self._missing = Missing(around.log, around.restores, job.plan.job)
-        self.trimmer = CutTrimmer(job, unit, intake.cutter.log, around, leads=leads)
+        self.trimmer = CutTrimmer(job, name, intake.cutter.log, around, leads=leads)
         self.retention = RetentionWatch(
-            job, unit, intake.cutter, around, acked=acked, leads=leads, record_bytes=edges.mean_bytes
+            job, name, intake.cutter, around, acked=acked, leads=leads, record_bytes=unit.spent.edges.mean_bytes
         )
 
     def taken(self) -> list[tuple[str, str, dict[int, int], int | None]]:

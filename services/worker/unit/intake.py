@@ -12,15 +12,13 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow import walk
 from holdfast.services.kernel.dataflow.inputs import Inputs
 from holdfast.services.kernel.errors import StateCorrupted, Unreachable
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.upstream import Upstream
 from holdfast.services.worker.sources.user_topic import SourceFeed
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 
 MAX_INPUT_BYTES, MAX_INPUT_BATCHES = 64 * 1024 * 1024, 2_048
 SUSPENDED_INPUT_BYTES = 1024 * 1024
@@ -31,27 +29,24 @@ class Intake:
     """The inputs of one copy, from a restored image on.
 
     Args:
-        refuse: called with partition, offset and cause of a record that is not a frame.
         gaps: offset up to which frames are known to be lost, by partition name.
         leads: returns True if the copy leads.
     """
 
     def __init__(
         self,
-        job: JobView,
-        layout: UnitLayout,
+        unit: HostedUnit,
         rebuilt: Rebuilt,
-        around: HostServices,
-        refuse: Callable[[Partition, int, object], None],
         gaps: Mapping[str, int],
         leads: Callable[[], bool],
     ) -> None:
-        self._job, self._around = job, around
+        self._job, self._around = job, around = unit.job, unit.around
+        layout = unit.layout
         self._raises = layout.unit.name in job.raising_units | job.asking_units
         strict = job.plan.settings.on_divergence != "continue"
         marker = rebuilt.marker
         self.inputs = Inputs(
-            layout, job.number, marker, refuse, gaps=gaps, strict=strict, begins=rebuilt.begins, void=job.void
+            layout, job.number, marker, self._refuse, gaps=gaps, strict=strict, begins=rebuilt.begins, void=job.void
         )
         self._seen = {} if marker is None else dict(marker.seen)
         self.cutter = Cutter(job, layout, rebuilt, around)
@@ -64,6 +59,10 @@ class Intake:
         self._answers = 0
         self._held: set[Partition] = set()
         self._upstream = Upstream(job.plan.job, layout.unit.name, around, leads)
+
+    def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
+        """Refuses a record that is not a frame."""
+        self._around.refusals.refuse(partition, offset, cause, self._job.plan.job)
 
     # -- where it reads -----------------------------------------------------------------------------------------------
 
@@ -156,26 +155,36 @@ class Intake:
 
     # -- what comes ---------------------------------------------------------------------------------------------------
 
-    def offer(self, chunk: Chunk, batch: int) -> bool:
-        """Adds frames, cuts or records. True if the next turn may have more work. `batch` is the last one done."""
-        if chunk.partition in self.inputs:
-            # What comes before the last writer's frame changes nothing.
-            frames = ((message.offset(), message.value() or b"") for message in chunk.messages)
-            return self.inputs.offer(chunk.partition, frames, batch + 1)
-        if self.cutter.reads(chunk.partition):
-            for message in chunk.messages:
-                self.cutter.read(message.offset(), message.value() or b"", batch)
-            if self.cutter.rewired:
-                self._fed = _by_partition(self.feeds.values())
-                now = _lives(self._fed)
-                self._stale = {one for one, lives in self._feeding.items() if now.get(one) != lives}
-        elif chunk.partition not in self._stale:
+    def handler(self, partition: Partition) -> Callable[[Chunk, int], bool]:
+        """The handler of a partition, of frames, cuts or records. Its second argument is the last batch done; it
+        returns True if the next turn may have more work."""
+        if partition in self.inputs:
+            return self._add_frames
+        return self._add_cuts if self.cutter.reads(partition) else self._add_records
+
+    def _add_frames(self, chunk: Chunk, batch: int) -> bool:
+        # What comes before the last writer's frame changes nothing.
+        frames = ((message.offset(), message.value() or b"") for message in chunk.messages)
+        return self.inputs.offer(chunk.partition, frames, batch + 1)
+
+    def _add_cuts(self, chunk: Chunk, batch: int) -> bool:
+        for message in chunk.messages:
+            self.cutter.read(message.offset(), message.value() or b"", batch)
+        if self.cutter.rewired:
+            self._fed = _by_partition(self.feeds.values())
+            now = _lives(self._fed)
+            self._stale = {one for one, lives in self._feeding.items() if now.get(one) != lives}
+        return True
+
+    def _add_records(self, chunk: Chunk, _: int) -> bool:
+        if chunk.partition in self._stale:
             # What was read of a topic that was replaced, or from where nobody reads on, is no record.
-            feeds = self._fed.get(chunk.partition, ())
-            if any(isinstance(feed, SourceFeed) for feed in feeds):
-                self._upstream.look(chunk)
-            for feed in feeds:
-                feed.offer(chunk, self._around.clock_ms())
+            return True
+        feeds = self._fed.get(chunk.partition, ())
+        if any(isinstance(feed, SourceFeed) for feed in feeds):
+            self._upstream.look(chunk)
+        for feed in feeds:
+            feed.offer(chunk, self._around.clock_ms())
         return True
 
     def ready(self, batch: int) -> bool:

@@ -9,15 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.plans.layout import UnitLayout
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery, History
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
 from holdfast.services.worker.sinks.unit_sinks import UnitSinks, written
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 
 
 class Opening:
@@ -31,25 +28,20 @@ class Opening:
         done: returns the last batch of the copy.
         failed: called with the error, once for each delivery.
         happened: called with kind and detail of an event.
-        spent: costs of the copy so far.
     """
 
     def __init__(
         self,
-        job: JobView,
-        layout: UnitLayout,
-        around: HostServices,
+        unit: HostedUnit,
         done: Callable[[], int],
         failed: Callable[[Exception], None],
-        spent: Spent,
         happened: Callable[[str, str], None],
     ) -> None:
-        self._spent, self._happened = spent, happened
-        self._layout = layout
-        self._job, self._unit, self._around, self._done, self._failed = job, layout.unit, around, done, failed
+        self._job, self._layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
+        self._unit, self._done, self._failed, self._happened = unit.layout.unit, done, failed, happened
         self.delivery: Delivery | None = None
         self._holds = False
-        self._history = History(Refusals(written(layout, job.topics)))
+        self._history = History(Refusals(written(unit.layout, unit.job.topics)))
         self.refusals = self._history.refusals
 
     def place(self, epoch: int, commit: bool, opened: Callable[[], None]) -> None:

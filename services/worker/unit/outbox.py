@@ -13,7 +13,6 @@ from holdfast.schemas.frames import FLAG_TENTATIVE
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.sending import Frames
 from holdfast.services.kernel.dataflow.unit import Sent
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.log.protocol import Appender, Delivered
 from holdfast.services.worker.core.retained import Retained
 from holdfast.services.worker.core.spent import Spent
@@ -30,16 +29,15 @@ class Outbox:
         activating: True if the next frame is the first since `send` is on; its acknowledgement is timed.
 
     Args:
+        frames: encodes the frames.
         format: returns the format of the frames.
     """
 
     def __init__(
         self,
-        layout: UnitLayout,
-        generation: int,
+        frames: Frames,
         epoch: int,
         appender: Appender,
-        max_frame_bytes: int,
         spent: Spent,
         clock_ms: Callable[[], float],
         retained: Retained | None = None,
@@ -48,7 +46,7 @@ class Outbox:
         self.retained = retained
         self._appender, self._spent, self._clock_ms, self._format = appender, spent, clock_ms, format
         self.activating = True
-        self._frames = Frames(layout, generation, max_frame_bytes)
+        self._frames = frames
         self.epoch = epoch
         self._unacknowledged: OrderedDict[int, int] = OrderedDict()
         self.done = 0

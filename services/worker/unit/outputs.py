@@ -13,17 +13,17 @@ from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
+from holdfast.services.kernel.dataflow.sending import Frames
 from holdfast.services.kernel.dataflow.unit import Produced, Sent
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.core.retained import Retained
-from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.no_delivery import NoDelivery
 from holdfast.services.worker.sinks.portions import Batch
 from holdfast.services.worker.sinks.tentative_rows import Ahead
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.kept import KeptOutputs
 from holdfast.services.worker.unit.outbox import Outbox
 
@@ -37,7 +37,6 @@ class Outputs:
     Args:
         marker: marker from which the copy begins.
         epoch: epoch in the frames.
-        spent: costs of the copy so far.
         failed: called when a frame could not be delivered.
 
     Attributes:
@@ -48,26 +47,20 @@ class Outputs:
 
     def __init__(
         self,
-        layout: UnitLayout,
-        job: JobView,
+        unit: HostedUnit,
         marker: Marker | None,
         epoch: int,
-        around: HostServices,
-        spent: Spent,
         failed: Callable[[], None],
     ) -> None:
-        counting = _retained(job, layout) if job.bound.set else None
-        written = partial(_format, job)
+        job, layout, around = unit.job, unit.layout, unit.around
         self.outbox = Outbox(
-            layout,
-            job.number,
+            Frames(layout, job.number, MAX_FRAME_BYTES),
             epoch,
             around.appender,
-            max_frame_bytes=MAX_FRAME_BYTES,
-            spent=spent,
+            unit.spent,
             clock_ms=around.clock_ms,
-            retained=counting,
-            format=written,
+            retained=_retained(job, layout) if job.bound.set else None,
+            format=partial(_format, job),
         )
         self.outbox.failed = failed
         self._progress = job.progress

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES
 from holdfast.services.worker.core.checkpointing import Phase
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 
 
 class CopyAtWork(Protocol):
@@ -33,12 +31,10 @@ class CopyAtWork(Protocol):
 class PolicyView:
     """Implements UnitView, which defines each value."""
 
-    def __init__(
-        self, of: CopyAtWork, checkpoints: Checkpoints, job: JobView, layout: UnitLayout, spent: Spent
-    ) -> None:
-        self._of, self._checkpoints, self._job, self._spent = of, checkpoints, job, spent
-        self._name, self._protection = layout.unit.name, checkpoints.protection
-        self.sinkmost = not any(task.outputs for task in layout.tasks)
+    def __init__(self, of: CopyAtWork, checkpoints: Checkpoints, unit: HostedUnit) -> None:
+        self._of, self._checkpoints, self._job, self._spent = of, checkpoints, unit.job, unit.spent
+        self._name, self._protection = unit.name, checkpoints.protection
+        self.sinkmost = not any(task.outputs for task in unit.layout.tasks)
 
     @property
     def policy(self) -> str:

@@ -18,14 +18,12 @@ from holdfast.services.kernel.dataflow.walk import Walked, pass_over, walk
 from holdfast.services.kernel.errors import TooLarge
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Build
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.edges import without_edges
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.showing import Showing
@@ -57,8 +55,6 @@ class Processing:
 
     Args:
         marker: marker of the image; None for an empty image.
-        spent: costs of the copy so far.
-        job: the job, for the limit of the state and for spans.
         build: creates the tasks.
 
     Attributes:
@@ -70,15 +66,14 @@ class Processing:
 
     def __init__(
         self,
-        layout: UnitLayout,
+        unit: HostedUnit,
         store: StateStore,
         marker: Marker | None,
         intake: Intake,
         outputs: Outputs,
-        spent: Spent,
-        job: JobView,
         build: Build = catalogue.build,
     ) -> None:
+        job, layout, spent = unit.job, unit.layout, unit.spent
         self._limit_mb, self._build = job.most_mb, build
         self._spans = job.spans_of(layout.unit.name)
         self._layout, self.store, self.intake, self.outputs = layout, store, intake, outputs

@@ -7,10 +7,9 @@ import math
 from holdfast.schemas.checkpoints import Marker, Position
 from holdfast.schemas.progress import Progress, encode
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.steps import Steps
@@ -34,15 +33,14 @@ class ProgressPublisher:
 
     def __init__(
         self,
-        job: JobView,
-        unit: str,
-        around: HostServices,
+        unit: HostedUnit,
         processing: Processing,
         checkpoints: Checkpoints,
         outputs: Outputs,
         cutter: Cutter,
     ) -> None:
-        self._unit, self._partition, self._published = unit, Partition(job.topics.progress, 0), around.progress
+        job, around = unit.job, unit.around
+        self._unit, self._partition, self._published = unit.name, Partition(job.topics.progress, 0), around.progress
         self._cut_log, self._job = job.topics.cuts, job
         self._processing, self._checkpoints, self._outputs = processing, checkpoints, outputs
         self.steps = Steps(around.clock_ms, around.cpu_ms)

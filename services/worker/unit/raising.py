@@ -16,11 +16,9 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.errors import Divergence, StateCorrupted, TooManyDeadLetters
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.worker.core.raising import RaisingView, Step, next_step
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.processing import Processing
 
 MAX_RECORD_BYTES = 4 * 1024 * 1024
@@ -38,20 +36,19 @@ class Raising:
 
     def __init__(
         self,
-        job: JobView,
-        layout: UnitLayout,
+        unit: HostedUnit,
         marker: Marker | None,
         processing: Processing,
         log: CheckpointLog,
-        around: HostServices,
         stir: Callable[[], None],
     ) -> None:
-        self._job, self._unit, self._around, self._log, self._stir = job, layout.unit.name, around, log, stir
+        job = unit.job
+        self._job, self._unit, self._around, self._log, self._stir = job, unit.name, unit.around, log, stir
         self._cutter, self._processing, self._outputs = processing.intake.cutter, processing, processing.outputs
         self._on = self._unit in job.raising_units
         self._partition = Partition(job.topics.cuts, 0)
         self._strict = job.plan.settings.on_divergence != "continue"
-        outs = [Partition(o.topic, t) for task in layout.tasks for o in task.outputs for t in o.targets]
+        outs = [Partition(o.topic, t) for task in unit.layout.tasks for o in task.outputs for t in o.targets]
         self._readers = {reader for partition in outs for reader in job.readers.get(partition, ())}
         self._flags, self._epoch = Flags(commit=False), 0
         self._announced: Id | None = None

@@ -6,11 +6,10 @@ Source: PROTOCOL 5 and 8.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.surroundings import Subscriber, Subscriptions
+from holdfast.services.worker.host.surroundings import Subscriber
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.running import Running
 
 RETURN_MS = 10_000
@@ -20,17 +19,13 @@ RETURN_MS = 10_000
 class Receiving:
     """The inputs of one copy, which is the subscriber.
 
-    Args:
-        spent: costs of the copy so far.
-
     Attributes:
         return_ms: time to check for a return to inputs that were left.
     """
 
-    def __init__(
-        self, subscriber: Subscriber, data: Subscriptions, spent: Spent, clock_ms: Callable[[], float]
-    ) -> None:
-        self._subscriber, self._data, self._spent, self._clock_ms = subscriber, data, spent, clock_ms
+    def __init__(self, subscriber: Subscriber, unit: HostedUnit) -> None:
+        self._subscriber, self._data = subscriber, unit.around.data
+        self._spent, self._clock_ms = unit.spent, unit.around.clock_ms
         self._on = False
         self._silent: set[Partition] = set()
         self._began_ms = 0.0

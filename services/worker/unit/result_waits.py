@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.schemas.plans import UnitPlan
 from holdfast.services.worker.core.latency import Latency
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.view import CopyView
 
@@ -15,12 +12,10 @@ class ResultWaits:
     """The waits for results at one copy, from a restored image on; does nothing in a unit that delivers nothing.
     `began` is the batch of the image."""
 
-    def __init__(
-        self, job: JobView, unit: UnitPlan, spent: Spent, outputs: Outputs, around: HostServices, began: int
-    ) -> None:
-        self._job, self._outputs, self._around = job, outputs, around
-        self._latency = Latency(spent, began) if unit.delivers else None
-        self._sources = job.cutting_units
+    def __init__(self, unit: HostedUnit, outputs: Outputs, began: int) -> None:
+        self._job, self._outputs, self._around = unit.job, outputs, unit.around
+        self._latency = Latency(unit.spent, began) if unit.layout.unit.delivers else None
+        self._sources = unit.job.cutting_units
 
     def look(self, seen: CopyView) -> None:
         """Measures after the other tasks of a turn. A batch is out when it is processed and its rows are committed."""

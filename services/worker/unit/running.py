@@ -6,25 +6,25 @@ By its flags a copy processes, cuts, checkpoints and trims, or applies another c
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.operators.catalogue import Build
-from holdfast.services.kernel.plans.layout import UnitLayout
 from holdfast.services.kernel.state.keyed import StateStore
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.checkpoint.writer import Moment
-from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
+from holdfast.services.worker.core.lifecycle import Placed
+from holdfast.services.worker.host.subscriptions import Handler
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.unit.answering import Answering
 from holdfast.services.worker.unit.checkpoints import Checkpoints
 from holdfast.services.worker.unit.cuts import Cuts
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.outputs import Outputs
 from holdfast.services.worker.unit.policy_view import PolicyView
@@ -45,46 +45,38 @@ class Running:
 
     def __init__(
         self,
-        job: JobView,
-        layout: UnitLayout,
+        unit: HostedUnit,
         rebuilt: Rebuilt,
-        flags: Flags,
-        epoch: int,
-        around: HostServices,
+        placed: Placed,
         gaps: Mapping[str, int],
-        spent: Spent,
         build: Build,
         took_over: bool = False,
     ) -> None:
-        self.job, self.layout, self.flags, self._around = job, layout, flags, around
-        self._spent, self._key = spent, job.key(layout.unit.name)
+        self.job, self.layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
+        self._key, self.flags, epoch = unit.key, placed.flags, placed.epoch
         self._awaits_control: bool | None = None
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
-        self.outputs = Outputs(layout, job, rebuilt.marker, epoch, around=around, spent=spent, failed=self._stir)
-        self.intake = Intake(job, layout, rebuilt, around, refuse=self._refuse, gaps=gaps, leads=lambda: self.commits)
+        self.outputs = Outputs(unit, rebuilt.marker, epoch, self._stir)
+        self.intake = Intake(unit, rebuilt, gaps, leads=lambda: self.commits)
         done = self._processing = Processing(
-            layout, self.store, rebuilt.marker, self.intake, outputs=self.outputs, spent=spent, job=job, build=build
+            unit, self.store, rebuilt.marker, self.intake, outputs=self.outputs, build=build
         )
-        unit, self.began, self.showing, cutter = layout.unit.name, done.batch, done.showing, self.intake.cutter
-        self.checkpoints = Checkpoints(self, job, layout, rebuilt, store=self.store, around=around, spent=spent)
-        self.policy_view = PolicyView(self, self.checkpoints, job, layout, spent=spent)
-        self.cuts = Cuts(
-            job, unit, self.intake, around, acked=self.checkpoints.held, edges=spent.edges, leads=lambda: self.commits
-        )
-        self.publisher = ProgressPublisher(
-            job, unit, around, done, checkpoints=self.checkpoints, outputs=self.outputs, cutter=cutter
-        )
-        self._waits = ResultWaits(job, layout.unit, spent, self.outputs, around=around, began=self.began)
+        self.began, self.showing, cutter = done.batch, done.showing, self.intake.cutter
+        self.checkpoints = Checkpoints(self, unit, rebuilt, self.store)
+        self.policy_view = PolicyView(self, self.checkpoints, unit)
+        self.cuts = Cuts(unit, self.intake, self.checkpoints.held, leads=lambda: self.commits)
+        self.publisher = ProgressPublisher(unit, done, self.checkpoints, self.outputs, cutter=cutter)
+        self._waits = ResultWaits(unit, self.outputs, self.began)
         log = self.checkpoints.checkpointer.log
-        self.raising = Raising(job, layout, rebuilt.marker, done, log=log, around=around, stir=self._stir)
-        self._answering = done.answers = Answering(job, layout, done, around, stir=self._stir)
-        self._skipping = Skipping(job, unit, done, self.checkpoints, around=around, moment=self.moment, stir=self._stir)
-        self._line = TentativeLine(job, layout, done, around)
+        self.raising = Raising(unit, rebuilt.marker, done, log, stir=self._stir)
+        self._answering = done.answers = Answering(unit, done, self._stir)
+        self._skipping = Skipping(unit, done, self.checkpoints, self.moment, stir=self._stir)
+        self._line = TentativeLine(unit, done)
         self.turns = Turns(self._tasks(), self._watched(), self._view)
-        self._answering.place(flags)
-        self._skipping.place(flags.commit, took_over)
-        self.raising.place(epoch, flags)
-        around.checkpoints.join(self._key, self.policy_view)
+        self._answering.place(self.flags)
+        self._skipping.place(self.flags.commit, took_over)
+        self.raising.place(epoch, self.flags)
+        self._around.checkpoints.join(self._key, self.policy_view)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
 
@@ -154,16 +146,22 @@ class Running:
         """The positions of the unit's checkpoint log and, for units that read it, of the job's cut log."""
         return {self.checkpoints.partition: self.checkpoints.next_offset} | self.intake.cutter.positions()
 
-    def offer(self, chunk: Chunk) -> None:
-        """Reads a chunk of any of its partitions."""
+    def handler(self, partition: Partition) -> Handler:
+        """The handler of one of its partitions."""
+        if partition == self.checkpoints.partition:
+            return self._read_markers
+        return partial(self._read_input, self.intake.handler(partition))
+
+    def _read_markers(self, chunk: Chunk) -> None:
         self._awaits_control = None
-        if chunk.partition == self.checkpoints.partition:
-            with self.publisher.steps.step():
-                for message in chunk.messages:
-                    self.checkpoints.read(message.offset(), message.value() or b"")
-            self.turns.stir()
-            return
-        news = self.intake.offer(chunk, self.batch)
+        with self.publisher.steps.step():
+            for message in chunk.messages:
+                self.checkpoints.read(message.offset(), message.value() or b"")
+        self.turns.stir()
+
+    def _read_input(self, read: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
+        self._awaits_control = None
+        news = read(chunk, self.batch)
         works = self.flags.process or self.flags.commit or self.intake.urgent
         if works and (news or self._line.hears(chunk.partition)):
             self.turns.stir()
@@ -173,9 +171,6 @@ class Running:
         if doubtful := self.intake.doubts(partition, cause):
             self.turns.stir()
         return doubtful
-
-    def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
-        self._around.refusals.refuse(partition, offset, cause, self.job.plan.job)
 
     # -- flags --------------------------------------------------------------------------------------------------------
 

@@ -21,9 +21,8 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.writer import Moment
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.view import CopyView
 
@@ -51,18 +50,16 @@ class Skipping:
 
     def __init__(
         self,
-        job: JobView,
-        unit: str,
+        unit: HostedUnit,
         processing: Processing,
         checkpoints: Checkpoints,
-        around: HostServices,
         moment: Callable[[], Moment],
         stir: Callable[[], None],
     ) -> None:
-        self._job, self._unit, self._around, self._moment, self._stir = job, unit, around, moment, stir
+        self._job, self._unit, self._around, self._moment, self._stir = unit.job, unit.name, unit.around, moment, stir
         self._intake, self._processing = processing.intake, processing
         self._checkpointer, marker = checkpoints.checkpointer, checkpoints.marker
-        self._on = unit in job.skipping_units
+        self._on = unit.name in unit.job.skipping_units
         self._unnoted = None if marker is None else marker.gap
         self._phase = Phase.DONE
         self._target: int | None = None

@@ -15,13 +15,12 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.dataflow.line import silent
 from holdfast.services.kernel.dataflow.unit import Unit
-from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_above
+from holdfast.services.kernel.plans.layout import below, directly_above
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.worker.core.tentative import Do, LineState, LineView, State
-from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sinks.tentative_rows import Ahead
+from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.processing import Processing
 from holdfast.services.worker.unit.tentative_code import LineCode
 from holdfast.services.worker.unit.view import CopyView
@@ -35,8 +34,9 @@ _log = get_logger()
 class TentativeLine:
     """The line of one copy, from a restored image on."""
 
-    def __init__(self, job: JobView, layout: UnitLayout, processing: Processing, around: HostServices) -> None:
-        self._job, self._unit_name = job, layout.unit.name
+    def __init__(self, unit: HostedUnit, processing: Processing) -> None:
+        job, layout, around = unit.job, unit.layout, unit.around
+        self._job, self._unit_name = job, unit.name
         self._code, self._traces = LineCode(job, layout, around), around.doing.traces
         self._processing, self._intake, self._outputs = processing, processing.intake, processing.outputs
         self._able = self._unit_name in job.tentative and self._unit_name in job.forking

@@ -21,7 +21,7 @@ def test_a_suspended_copy_is_connected_to_what_it_will_read_and_takes_over_from_
     connected = set(reader._connected)
     wanted = {p for copy in one._copies.here.values() if copy.running for p in copy.running.intake.positions()}
     assert connected == wanted >= {Partition("orders", 0), Partition("orders", 1)}
-    assert not connected & set(reader._subscribers), "nothing of them is read"
+    assert not connected & set(reader._subscriptions), "nothing of them is read"
     made.kill("one")
     made.place({unit: [two] for unit in made.units})
     for number, order in enumerate(fed[100:]):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.log.memory import MemoryLog, MemoryReader
 from holdfast.services.log.protocol import Chunk
+from holdfast.services.worker.host.subscriptions import Handler
 from holdfast.services.worker.process.subscriptions import SharedReader
 
 WHERE = Partition("in", 0)
@@ -21,7 +22,10 @@ class Heard:
     ends: list[int] = field(default_factory=list)
     causes: list[str] = field(default_factory=list)
 
-    def offer(self, chunk: Chunk) -> None:
+    def handler(self, partition: Partition) -> Handler:
+        return self._hear
+
+    def _hear(self, chunk: Chunk) -> None:
         self.offsets += [message.offset() for message in chunk.messages]
         self.ends += [] if chunk.end is None else [chunk.end]
 
