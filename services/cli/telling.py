@@ -60,7 +60,7 @@ def events(
 
 
 def _lines(door: Door, job: str, *, follow: bool, every: bool, as_json: bool) -> Iterator[Event | str]:
-    from holdfast.services.view.happenings import Story, told
+    from holdfast.services.view.happenings import Story, happenings_of
 
     found = _read(door, job, follow=follow, cluster=not every and not as_json)
     if as_json:
@@ -68,7 +68,7 @@ def _lines(door: Door, job: str, *, follow: bool, every: bool, as_json: bool) ->
     elif every:
         yield from map(_event_line, found)
     elif not follow:
-        yield from map(_happening_line, told(found, job))
+        yield from map(_happening_line, happenings_of(found, job))
     else:
         story = Story(job)
         for event in found:
@@ -100,12 +100,12 @@ def failures_of(door: Door, job: str) -> str:
     """Text with the number of worker failures that struck the job in the last day, and the last one; empty: none."""
     import time
 
-    from holdfast.services.view.happenings import summary, told
+    from holdfast.services.view.happenings import happenings_of, summary
     from holdfast.services.view.reading import read_events
 
     since_ms = int(time.time() * 1000) - RECENT_MS
     found = (event for event in read_events(door, since_ms) if event.job in ("", job))
-    return summary(told(found, job))
+    return summary(happenings_of(found, job))
 
 
 def _check_known(door: Door, job: str) -> None:

@@ -19,7 +19,7 @@ def buffering(plan: Plan) -> str:
     return str(plan.settings.fault_tolerance.get("buffering") or UPSTREAM)
 
 
-def lined(plan: Plan, assigned: Assigned) -> bool:
+def rolls_back(plan: Plan, assigned: Assigned) -> bool:
     """True if a failed unit rolls back, with its upstream units, to the newest global checkpoint, and there is one."""
     if buffering(plan) == UPSTREAM or assigned.complete(job_key(plan.job, plan.generation)) < 0:
         return False
@@ -29,7 +29,7 @@ def lined(plan: Plan, assigned: Assigned) -> bool:
 def only_sources_retain(plan: Plan, assigned: Assigned) -> bool:
     """True if only sources need to retain: the newest global checkpoint is later than every failure and rollback."""
     job = job_key(plan.job, plan.generation)
-    if not lined(plan, assigned):
+    if not rolls_back(plan, assigned):
         return False
     newest, incident = assigned.checkpoint(job), assigned.incident(job)
     batch, line = (0, 0) if newest is None else (newest.batch, newest.line)

@@ -228,7 +228,7 @@ def _text(event: Event, job: str) -> str:
     return " ".join(filter(None, (event.kind, where, *([f"({phases})"] if phases else []), event.detail)))
 
 
-def told(events: Iterable[Event], job: str = "") -> list[Happening]:
+def happenings_of(events: Iterable[Event], job: str = "") -> list[Happening]:
     """All lines, oldest first; equal lines in a row become one with their number."""
     story = Story(job)
     found = [line for event in events for line in story.read(event)]

@@ -23,7 +23,7 @@ from holdfast.services.view.asking import Beside
 from holdfast.services.view.cluster import OVER, ClusterView
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.door import Door
-from holdfast.services.view.happenings import Happening, told
+from holdfast.services.view.happenings import Happening, happenings_of
 from holdfast.services.view.incidents import IncidentLine, climbed, incident_line
 from holdfast.services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
 from holdfast.services.view.reading import RECENT_MS, read_jobs, read_progress
@@ -179,7 +179,7 @@ class LiveView:
         jobs = [job for line in lines if line.state not in OVER and (job := self._job(line, now_ms))]
         running = {one.line.generation for one in jobs}
         if self._told is None:
-            self._told = tuple(told(self._events))
+            self._told = tuple(happenings_of(self._events))
             self._stairs.clear()
         return Picture(
             number,

@@ -274,7 +274,7 @@ class Worker:
         for copy in self._copies.here.values():
             copy.follow(self._decisions.plan)
             if copy.running is not None:
-                copy.running.turns.stir()  # the checkpoint policy of its job may be another one
+                copy.running.turns.wake()  # the checkpoint policy of its job may be another one
 
     def _skip(self, generation: str, skipped: Skipped) -> None:
         """Restarts the copies of a job that a person has repaired, without the records to skip."""

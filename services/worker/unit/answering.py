@@ -71,10 +71,10 @@ class _Waiting:
 
 
 class Answering:
-    """The answers of one copy's tasks, from a restored image on. `stir` is called after an outcome."""
+    """The answers of one copy's tasks, from a restored image on. `wake` is called after an outcome."""
 
-    def __init__(self, unit: HostedUnit, processing: Processing, stir: Callable[[], None]) -> None:
-        self._job, self._unit, self._around, self._stir = unit.job, unit.name, unit.around, stir
+    def __init__(self, unit: HostedUnit, processing: Processing, wake: Callable[[], None]) -> None:
+        self._job, self._unit, self._around, self._wake = unit.job, unit.name, unit.around, wake
         self._processing, self._intake, self._flags = processing, processing.intake, Flags(commit=False)
         self._tasks = {task.name: task for task in unit.layout.tasks if task.operator.params.get("ask")}
         self._partition, self._answers = Partition(unit.job.topics.cuts, 0), Answers(self._tasks)
@@ -222,7 +222,7 @@ class Answering:
     def _outcome(self, one: _Asked, outcome: Any) -> None:
         """Applies the outcome of the calls, in the loop."""
         one.busy = False
-        self._stir()
+        self._wake()
         if isinstance(outcome, HoldfastError) and not isinstance(outcome, Retriable):
             self._failed.append(outcome)
             return
@@ -263,6 +263,6 @@ class Answering:
                 one.busy = False
             elif self._announced == record.id:
                 self._announced = None
-            self._stir()
+            self._wake()
 
         self._around.appender.append(self._partition, cuts.encode(record), done=appended)

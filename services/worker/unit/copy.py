@@ -105,7 +105,7 @@ class UnitCopy:
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
         """Rebuilds the copy, because inputs and image no longer match; fails after MAX_REBUILDS, unanswered calls not
         counted. A user's topic that lost a position may have been replaced, which is checked first."""
-        if partition is not None and self.running is not None and self.running.doubts(partition, cause):
+        if partition is not None and self.running is not None and self.running.position_lost(partition, cause):
             return
         self._rebuilds += not unanswered
         self._happened("copy-rebuilds", cause)

@@ -6,6 +6,7 @@ Source: PROTOCOL 3, 4 and 5.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Set
+from functools import partial
 
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.topics import Partition
@@ -41,12 +42,12 @@ class Intake:
         leads: Callable[[], bool],
     ) -> None:
         self._job, self._around = job, around = unit.job, unit.around
-        layout = unit.layout
+        layout, refuse = unit.layout, partial(_refuse, unit)
         self._raises = layout.unit.name in job.raising_units | job.asking_units
         strict = job.plan.settings.on_divergence != "continue"
         marker = rebuilt.marker
         self.inputs = Inputs(
-            layout, job.number, marker, self._refuse, gaps=gaps, strict=strict, begins=rebuilt.begins, void=job.void
+            layout, job.number, marker, refuse, gaps=gaps, strict=strict, begins=rebuilt.begins, void=job.void
         )
         self._seen = {} if marker is None else dict(marker.seen)
         self.cutter = Cutter(job, layout, rebuilt, around)
@@ -59,10 +60,6 @@ class Intake:
         self._answers = 0
         self._held: set[Partition] = set()
         self._upstream = Upstream(job.plan.job, layout.unit.name, around, leads)
-
-    def _refuse(self, partition: Partition, offset: int, cause: object) -> None:
-        """Refuses a record that is not a frame."""
-        self._around.refusals.refuse(partition, offset, cause, self._job.plan.job)
 
     # -- where it reads -----------------------------------------------------------------------------------------------
 
@@ -102,7 +99,7 @@ class Intake:
         """True while a topic may have been replaced, or the beginning of a partition is unknown."""
         return bool(self._doubted or self._beginnings)
 
-    def doubts(self, partition: Partition, cause: str) -> bool:
+    def position_lost(self, partition: Partition, cause: str) -> bool:
         """Handles a lost position of a user's topic. True if the copy must first check that the topic is the same."""
         if partition not in self._fed or self.cutter.is_read(partition.topic, ""):
             return False
@@ -300,6 +297,11 @@ class Intake:
         for partition in self._held:
             self._around.data.hold(self, partition, False)
         self._held.clear()
+
+
+def _refuse(unit: HostedUnit, partition: Partition, offset: int, cause: object) -> None:
+    """Refuses a record that is not a frame."""
+    unit.around.refusals.refuse(partition, offset, cause, unit.job.plan.job)
 
 
 def _by_partition(feeds: Iterable[Feed]) -> dict[Partition, list[Feed]]:

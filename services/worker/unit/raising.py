@@ -31,7 +31,7 @@ class Raising:
     Args:
         marker: marker of the image.
         log: checkpoint log of the unit.
-        stir: called after an outcome.
+        wake: called after an outcome.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class Raising:
         marker: Marker | None,
         processing: Processing,
         log: CheckpointLog,
-        stir: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         job = unit.job
-        self._job, self._unit, self._around, self._log, self._stir = job, unit.name, unit.around, log, stir
+        self._job, self._unit, self._around, self._log, self._wake = job, unit.name, unit.around, log, wake
         self._cutter, self._processing, self._outputs = processing.intake.cutter, processing, processing.outputs
         self._on = self._unit in job.raising_units
         self._partition = Partition(job.topics.cuts, 0)
@@ -225,6 +225,6 @@ class Raising:
                 self._proposed = False
             elif self._announced == record.id:
                 self._announced = None
-            self._stir()
+            self._wake()
 
         self._around.appender.append(self._partition, data, done=appended)

@@ -56,7 +56,9 @@ class Running:
         self._key, self.flags, epoch = unit.key, placed.flags, placed.epoch
         self._awaits_control: bool | None = None
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
-        self.outputs = Outputs(unit, rebuilt.marker, epoch, self._stir)
+        self.turns: Turns
+        wake = lambda: self.turns.wake()  # noqa: E731
+        self.outputs = Outputs(unit, rebuilt.marker, epoch, wake)
         self.intake = Intake(unit, rebuilt, gaps, leads=lambda: self.commits)
         done = self._processing = Processing(
             unit, self.store, rebuilt.marker, self.intake, outputs=self.outputs, build=build
@@ -68,9 +70,9 @@ class Running:
         self.publisher = ProgressPublisher(unit, done, self.checkpoints, self.outputs, cutter=cutter)
         self._waits = ResultWaits(unit, self.outputs, self.began)
         log = self.checkpoints.checkpointer.log
-        self.raising = Raising(unit, rebuilt.marker, done, log, stir=self._stir)
-        self._answering = done.answers = Answering(unit, done, self._stir)
-        self._skipping = Skipping(unit, done, self.checkpoints, self.moment, stir=self._stir)
+        self.raising = Raising(unit, rebuilt.marker, done, log, wake=wake)
+        self._answering = done.answers = Answering(unit, done, wake)
+        self._skipping = Skipping(unit, done, self.checkpoints, self.moment, wake=wake)
         self._line = TentativeLine(unit, done)
         self.turns = Turns(self._tasks(), self._watched(), self._view)
         self._answering.place(self.flags)
@@ -131,9 +133,6 @@ class Running:
             self.turns.take(now_ms)
         return self._worked
 
-    def _stir(self) -> None:
-        self.turns.stir()
-
     def _awaits_answers(self) -> bool:
         return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
 
@@ -157,19 +156,19 @@ class Running:
         with self.publisher.steps.step():
             for message in chunk.messages:
                 self.checkpoints.read(message.offset(), message.value() or b"")
-        self.turns.stir()
+        self.turns.wake()
 
     def _read_input(self, read: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
         self._awaits_control = None
         news = read(chunk, self.batch)
         works = self.flags.process or self.flags.commit or self.intake.urgent
         if works and (news or self._line.hears(chunk.partition)):
-            self.turns.stir()
+            self.turns.wake()
 
-    def doubts(self, partition: Partition, cause: str) -> bool:
+    def position_lost(self, partition: Partition, cause: str) -> bool:
         """Handles a lost position of a user's topic. True if the copy must first check that the topic is the same."""
-        if doubtful := self.intake.doubts(partition, cause):
-            self.turns.stir()
+        if doubtful := self.intake.position_lost(partition, cause):
+            self.turns.wake()
         return doubtful
 
     # -- flags --------------------------------------------------------------------------------------------------------
@@ -177,7 +176,7 @@ class Running:
     def place(self, epoch: int, flags: Flags) -> None:
         """Applies these flags from now on."""
         self._awaits_control = None
-        self.turns.stir()
+        self.turns.wake()
         before, self.flags = self.flags, flags
         self.outputs.outbox.epoch = epoch
         self._answering.place(flags)
@@ -197,7 +196,7 @@ class Running:
     def deliver_by(self, delivery: Delivery) -> None:
         """Opens its outputs. Raises StateCorrupted if their position is before that of a valid marker."""
         self.outputs.deliver_by(delivery, 0 if self.marker is None else self.marker.position)
-        self.turns.stir()
+        self.turns.wake()
 
     @property
     def commits(self) -> bool:

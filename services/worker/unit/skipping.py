@@ -45,7 +45,7 @@ class Skipping:
 
     Args:
         moment: returns the content of a marker as of the copy's batch.
-        stir: called after an outcome.
+        wake: called after an outcome.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class Skipping:
         processing: Processing,
         checkpoints: Checkpoints,
         moment: Callable[[], Moment],
-        stir: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
-        self._job, self._unit, self._around, self._moment, self._stir = unit.job, unit.name, unit.around, moment, stir
+        self._job, self._unit, self._around, self._moment, self._wake = unit.job, unit.name, unit.around, moment, wake
         self._intake, self._processing = processing.intake, processing
         self._checkpointer, marker = checkpoints.checkpointer, checkpoints.marker
         self._on = unit.name in unit.job.skipping_units
@@ -154,7 +154,7 @@ class Skipping:
         upto = self._processing.batch
         if upto == self._after:
             self._phase = Phase.DONE
-            self._stir()
+            self._wake()
             return
         gap = Gap(
             self._unit, self._after, upto, min(self._processing.outputs.delivery.delivered, upto), records=self._records
@@ -171,6 +171,6 @@ class Skipping:
                 self._note(gap, then)
             else:
                 self._phase = then
-                self._stir()
+                self._wake()
 
         self._around.appender.append(Partition(self._job.topics.cuts, 0), cuts.encode(gap), done=noted)

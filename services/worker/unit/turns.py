@@ -60,7 +60,7 @@ class Turns:
         self.next_deadline = -math.inf
         self._awaited: list[tuple[Callable[[], object], object]] = []
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Makes a turn due at once, after news."""
         self.next_deadline = -math.inf
 

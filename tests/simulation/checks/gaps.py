@@ -116,7 +116,7 @@ def gap_not_noted() -> AbstractContextManager[object]:
 
     def note(self: Any, gap: Gap, then: Phase) -> None:
         self._phase, self._unnoted = then, None
-        self._stir()
+        self._wake()
 
     return mock.patch.object(Skipping, "_note", note)
 

@@ -16,7 +16,7 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.decisions.buffering import UPSTREAM, buffering, lined
+from holdfast.services.decisions.buffering import UPSTREAM, buffering, rolls_back
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.plans.layout import senders, unit_layouts
 from holdfast.services.kernel.plans.upstream import upstream
@@ -78,7 +78,7 @@ class Retention:
         no global checkpoint knows of that line, or the incident is open.
         """
         change, incident = self.change(sender), self._assigned.incident(self._key)
-        if change is None or not lined(self._plan, self._assigned):
+        if change is None or not rolls_back(self._plan, self._assigned):
             return newest
         known = self._assigned.checkpoint(self._key)
         since = change.line > (0 if known is None else known.line)
@@ -122,7 +122,7 @@ class Retention:
             self._over.add(unit)
             last, complete = logs[unit], self._assigned.complete(self._key)
             always = self._assigned.policy(self._key) is None
-            if self.on and always and lined(self._plan, self._assigned) and complete < last.last_b:
+            if self.on and always and rolls_back(self._plan, self._assigned) and complete < last.last_b:
                 yield (
                     f"ended early: {copy.unit} has ended at batch {last.last_b}, and the newest global checkpoint is "
                     f"that of batch {complete}"

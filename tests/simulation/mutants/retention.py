@@ -8,7 +8,7 @@ from typing import Any
 from unittest import mock
 
 from holdfast.schemas.checkpoints import Marker, Position
-from holdfast.services.decisions.buffering import lined
+from holdfast.services.decisions.buffering import rolls_back
 from holdfast.services.recovery.core.job.incidents import Incidents, _Job
 from holdfast.services.worker.checkpoint import restoring
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
@@ -28,7 +28,7 @@ def trimmed_to_what_was_processed() -> AbstractContextManager[object]:
 
 def trimmed_whatever_has_failed() -> AbstractContextManager[object]:
     """Also in an incident, and before a global checkpoint is complete on the newest line."""
-    return mock.patch.object(job, "only_sources_retain", lined)
+    return mock.patch.object(job, "only_sources_retain", rolls_back)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ import pytest
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, CheckpointPolicy, Copy, GlobalCheckpoint
 from holdfast.schemas.incidents import Incident
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.decisions.buffering import lined, only_sources_retain
+from holdfast.services.decisions.buffering import only_sources_retain, rolls_back
 from tests.unit.recovery.world import UNIT, G, plan
 
 
@@ -60,9 +60,9 @@ def test_as_long_as_nothing_has_failed_of_which_the_newest_global_checkpoint_doe
 def test_a_unit_that_fails_goes_back_once_there_is_a_global_checkpoint() -> None:
     made = plan({"u-0": "none"}, buffering="source", checkpoint={"policy": "aligned"})
     assigned = Assigned()
-    assert lined(made, assigned), "the start of the job is one"
+    assert rolls_back(made, assigned), "the start of the job is one"
     assigned.read(policy("aligned"))
-    assert not lined(made, assigned), "and is none after another policy"
+    assert not rolls_back(made, assigned), "and is none after another policy"
 
 
 def test_the_beginning_of_a_line_is_known_by_the_epoch_also_behind_a_snapshot() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.schemas.events import Event
-from holdfast.services.view.happenings import Story, summary, told
+from holdfast.services.view.happenings import Story, happenings_of, summary
 
 HYBRID_TAKES_OVER = "hybrid: the primary is gone: the secondary takes its place (worker ended) ({} commits)"
 ADDED = "hybrid: there is no secondary: a new secondary ({} commits, {})"
@@ -61,21 +61,21 @@ LINE = (
 
 
 def test_a_kill_is_one_line_with_the_silence_of_each_unit() -> None:
-    found = told([*begun(), *killed(10_000)], "flights")
+    found = happenings_of([*begun(), *killed(10_000)], "flights")
     assert [str(one) for one in found] == ["job-admitted 3 units", LINE]
     assert [one.kind for one in found] == ["job-admitted", "failure"]
 
 
 def test_a_silence_that_was_over_at_once_says_so() -> None:
     over = Event(12_300, "protected-again", worker="worker-1", phases_ms={"instability": 20.0})
-    found = told([*begun(), *killed(10_000)[:-1], over], "flights")
+    found = happenings_of([*begun(), *killed(10_000)[:-1], over], "flights")
     assert str(found[-1]) == LINE.replace("after 2.3 s", "at once")
 
 
 def test_the_units_of_all_jobs_are_named_with_their_jobs() -> None:
-    (line,) = [one for one in told([*begun(), *killed(10_000)]) if one.kind == "failure"]
+    (line,) = [one for one in happenings_of([*begun(), *killed(10_000)]) if one.kind == "failure"]
     assert "flights/a-0 silent for 96 ms" in line.text
-    assert told([*begun(), *killed(10_000)], "other") == []
+    assert happenings_of([*begun(), *killed(10_000)], "other") == []
 
 
 def test_a_second_kill_of_the_same_worker_is_a_second_line() -> None:
@@ -89,14 +89,16 @@ def test_a_second_kill_of_the_same_worker_is_a_second_line() -> None:
               one.detail, one.phases_ms)
         for one in killed(20_000)
     ]  # fmt: skip
-    failures = [one for one in told([*begun(), *killed(10_000), *back, *again], "flights") if one.kind == "failure"]
+    failures = [
+        one for one in happenings_of([*begun(), *killed(10_000), *back, *again], "flights") if one.kind == "failure"
+    ]
     assert [one.time_ms for one in failures] == [10_001, 20_001]
     assert [one.text for one in failures] == [LINE, LINE]
     assert summary(failures) == f"2 failures, the last: {LINE}"
 
 
 def test_a_silent_worker_that_turns_out_to_be_gone_is_one_line() -> None:
-    found = told([
+    found = happenings_of([
         *begun(),
         decided(5_000, "a-0", 3, "hybrid: the primary is silent: the secondary takes over until the primary answers "
                 "(worker-1, worker-2 commits)", 230.0),
@@ -111,15 +113,15 @@ def test_a_silent_worker_that_turns_out_to_be_gone_is_one_line() -> None:
 def test_a_unit_without_a_standby_says_what_it_waits_for() -> None:
     alone = [placed("a-0", "worker-1"), decided(5_000, "a-0", 2, "none: the primary is gone: placed again from the "
              "checkpoint log (worker worker-1 returned) (worker-1 commits)", 1_800.0)]  # fmt: skip
-    (silent,) = told(alone, "flights")
+    (silent,) = happenings_of(alone, "flights")
     assert silent.text == "worker-1 died: a-0 silent, worker-1 leads"
-    (over,) = told([*alone, active(7_000, "a-0", 2, "worker-1", 200.0)], "flights")
+    (over,) = happenings_of([*alone, active(7_000, "a-0", 2, "worker-1", 200.0)], "flights")
     assert over.text == "worker-1 died: a-0 silent for 2,000 ms, worker-1 leads"
 
 
 def test_equal_lines_in_a_row_are_one_with_their_number() -> None:
     refused = [Event(at, "record-refused", "flights", detail="no frame") for at in range(12)]
-    assert [str(one) for one in told(refused, "flights")] == ["record-refused no frame (12 times)"]
+    assert [str(one) for one in happenings_of(refused, "flights")] == ["record-refused no frame (12 times)"]
 
 
 def test_a_follower_hears_of_a_failure_once_all_is_over() -> None:
@@ -131,4 +133,4 @@ def test_a_follower_hears_of_a_failure_once_all_is_over() -> None:
 
 @pytest.mark.parametrize("detail", ["", "hybrid", "hybrid: the primary is gone", "(", "a: b: c ()"])
 def test_a_decision_that_says_less_is_no_error(detail: str) -> None:
-    told([placed("a-0", "worker-1"), decided(1, "a-0", 2, detail), decided(2, "x-0", 2, detail)])
+    happenings_of([placed("a-0", "worker-1"), decided(1, "a-0", 2, detail), decided(2, "x-0", 2, detail)])

@@ -55,7 +55,7 @@ def test_news_make_a_turn_due_at_once_and_the_turn_uses_them_up() -> None:
     copy = Copy()
     assert copy.turns.next_deadline == -math.inf
     copy.turns.take(0)
-    copy.turns.stir()
+    copy.turns.wake()
     assert copy.turns.due(1)
     copy.turns.take(1)
     assert not copy.turns.due(2)

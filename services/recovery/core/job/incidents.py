@@ -17,7 +17,7 @@ from holdfast.schemas.incidents import Incident, Place
 from holdfast.schemas.job_settings import CorrelatedFailure
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.decisions.buffering import UPSTREAM, buffering, lined
+from holdfast.services.decisions.buffering import UPSTREAM, buffering, rolls_back
 from holdfast.services.kernel.plans.priorities import needed, priority
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.recovery.core.job.consumption import Consumption
@@ -83,7 +83,7 @@ class _Job:
 
     def back(self, assigned: Assigned) -> bool:
         """True if restored units begin again at the newest global checkpoint, and there is one."""
-        return lined(self.plan, assigned)
+        return rolls_back(self.plan, assigned)
 
     def joined(self, name: str, line: int, assigned: Assigned) -> bool:
         """True if the unit has begun again on that line or a later one, or never will."""
