@@ -16,9 +16,10 @@ from holdfast.schemas.leaps import Leap
 from holdfast.schemas.plan_settings import PlanSettings, settings_of
 from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
+from holdfast.schemas.sink_plans import NO_SINK, SinkPlan
 
 
-class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
+class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     """An operator of the DAG, including sources and sinks.
 
     kind: source, filter, select, aggregate, join, asof_join, top, union, unnest, dedup, python, output, spark, sink.
@@ -37,10 +38,15 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     fields: dict[str, str]
     row_key: tuple[str, ...] = ()
 
+    @cached_property
+    def sink(self) -> SinkPlan:
+        """Settings of a sink; the defaults of any other operator. Raises msgspec.ValidationError."""
+        return msgspec.convert(self.params, SinkPlan) if self.kind == "sink" else NO_SINK
+
     @property
     def folder(self) -> str:
         """Folder of a sink whose rows go to files; empty of any other operator."""
-        return str(self.params.get("parquet", {}).get("path", "")) if self.kind == "sink" else ""
+        return "" if self.sink.parquet is None else self.sink.parquet.path
 
     @property
     def table(self) -> str:
@@ -56,7 +62,7 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def written_topic(self) -> str:
         """Topic that a sink writes; empty of any other operator."""
-        return str(self.params["topic"]) if self.kind == "sink" else ""
+        return self.sink.topic
 
 
 class Edge(msgspec.Struct, frozen=True, omit_defaults=True):

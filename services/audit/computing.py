@@ -396,7 +396,7 @@ def sink_rows(task: TaskLayout, rows: pl.DataFrame, batch: int) -> list[Row]:
 
 def _deliver(batch: int, produced: Produced, outcome: Outcome) -> None:
     for task, rows, _ in produced.sinks:
-        outcome.rows[task.operator.params["query"]] += sink_rows(task, rows, batch)
+        outcome.rows[task.operator.sink.query] += sink_rows(task, rows, batch)
 
 
 def _refused(partition: Partition, offset: int, cause: str) -> None:

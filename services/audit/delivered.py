@@ -73,15 +73,15 @@ class Found:
         self._stretches: list[_Stretch] = []
         written = [one for one in recording.plan.operators if one.kind == "sink"]
         self.notes += [
-            f"{one.elsewhere}: the rows of {one.params['query']} are {'files' if one.folder else 'there'}, not compared"
+            f"{one.elsewhere}: the rows of {one.sink.query} are {'files' if one.folder else 'there'}, not compared"
             for one in written
             if one.elsewhere
         ]
         self._elsewhere = {one.name for one in written if one.elsewhere}
         sinks = [one for one in written if not one.elsewhere]
-        present = log.topics({sink.params["topic"] for sink in sinks})
+        present = log.topics({sink.sink.topic for sink in sinks})
         for sink in sinks:
-            query, topic = sink.params["query"], sink.params["topic"]
+            query, topic = sink.sink.query, sink.sink.topic
             if topic not in present:
                 raise CommandFailed(f"topic {topic}, to which query {query} writes, is gone")
             self.queries[query] = Comparison(query, halves_of(sink))
@@ -137,7 +137,7 @@ class Found:
     def _find(self, batch: int) -> None:
         """Compares the records of each partition before the first row of a later batch."""
         for stretch in self._stretches:
-            comparison = self.queries[stretch.sink.params["query"]]
+            comparison = self.queries[stretch.sink.sink.query]
             while (message := self._recorded.next(stretch.partition)) is not None:
                 at = stretch.ours.batch(message.headers())
                 if at is not None and at > batch:

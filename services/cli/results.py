@@ -51,13 +51,13 @@ def results(
         found = sinks_of(plan, query)
         if place := next((one.elsewhere for one in found if one.elsewhere), ""):
             raise CommandFailed(f"query {query} writes no topic: its rows are in {place}")
-        sinks = {str(one.params["topic"]): one for one in found}
+        sinks = {one.sink.topic: one for one in found}
         for topic, sink in sinks.items():
             if topic not in door.present:
-                raise CommandFailed(f"topic {topic}, to which query {sink.params['query']} writes, is gone")
+                raise CommandFailed(f"topic {topic}, to which query {sink.sink.query} writes, is gone")
         wanted = (FINAL, TENTATIVE, CLOSING) if tentative else (FINAL,)
 
-        ours = {topic: RowsOf(plan.job, plan.generation, sink.params["query"]) for topic, sink in sinks.items()}
+        ours = {topic: RowsOf(plan.job, plan.generation, sink.sink.query) for topic, sink in sinks.items()}
 
         def rows(topics: list[str]) -> Iterator[bytes]:
             present = {topic: door.present[topic] for topic in topics}

@@ -288,8 +288,8 @@ class InMemoryCluster:
         """
         found: dict[str, list[bytes]] = {}
         for operator in plan.operators:
-            if operator.kind == "sink" and operator.params["query"] in self.spec.queries:
-                query, read = operator.params["query"], json_rows(operator)
+            if operator.kind == "sink" and operator.sink.query in self.spec.queries:
+                query, read = operator.sink.query, json_rows(operator)
                 rows: Callable[[bytes | None], Sequence[bytes]] = lambda value, read=read: (  # type: ignore[misc]  # noqa: E731
                     [NO_ROW] if value is None else read(value)
                 )

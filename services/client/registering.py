@@ -46,7 +46,7 @@ def with_schemas(
     open_ = [(name, what) for name, query in spec.queries.items() for what in lacking(query.sink)]
     if not open_:
         return raw
-    made = {one.params["query"]: one for one in plan().operators if one.kind == "sink"}
+    made = {one.sink.query: one for one in plan().operators if one.kind == "sink"}
     sinks = {name: made[_one_of(name, spec)] for name, _ in open_}
     try:
         registry = open_registry()

@@ -107,7 +107,7 @@ class _Known(NamedTuple):
 
 def frames(plan: Plan, rows: Mapping[str, Sequence[bytes]]) -> dict[str, pl.DataFrame]:
     """The rows of each query, given as JSON objects."""
-    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink"}
+    sinks = {one.sink.query: one for one in plan.operators if one.kind == "sink"}
     return {query: rows_of(sinks[query], some) for query, some in rows.items()}
 
 

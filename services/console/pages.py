@@ -189,7 +189,7 @@ def _results(console: Console, request: Request, job: str, query: str) -> None:
 
 
 def _rows(console: Console, one: LiveJob, query: str) -> Node:
-    names = [str(found.params["query"]) for found in one.plan.operators if found.kind == "sink"]
+    names = [found.sink.query for found in one.plan.operators if found.kind == "sink"]
     wanted = query or next(iter(names), "")
     return records.results(one, wanted, newest_rows(console.door, one.plan, wanted, MOST_RECORDS))
 

@@ -74,7 +74,7 @@ def of_queries(plan: Plan, growth: Mapping[str, Growth]) -> tuple[QueryLatency, 
         if all_of_it:
             count = sum(batches for _, batches in all_of_it)
             p50, p99 = (_share(all_of_it, count, share) for share in (0.5, 0.99))
-            found.append(QueryLatency(str(sink.params["query"]), count, round(p50, 1), round(p99, 1)))
+            found.append(QueryLatency(sink.sink.query, count, round(p50, 1), round(p99, 1)))
     return tuple(found)
 
 

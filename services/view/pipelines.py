@@ -131,7 +131,7 @@ def _read(plan: Plan) -> dict[str, None]:
 
 def _written(plan: Plan) -> dict[str, str]:
     """The query of each written topic."""
-    return {topic: str(one.params.get("query")) for one in plan.operators if (topic := one.written_topic)}
+    return {topic: one.sink.query for one in plan.operators if (topic := one.written_topic)}
 
 
 def _by_topic(jobs: Iterator[tuple[JobLine, Iterable[str]]]) -> dict[str, tuple[str, ...]]:

@@ -28,14 +28,14 @@ def sink_of(plan: Plan, query: str) -> OperatorPlan:
     """The only sink of a query. Raises CommandFailed if the job does not have the query, or it has several topics."""
     found = sinks_of(plan, query)
     if len(found) > 1:
-        named = ", ".join(str(one.params["query"]) for one in found)
+        named = ", ".join(one.sink.query for one in found)
         raise CommandFailed(f"query '{query}' has several topics", f"name one: {named}", USAGE)
     return found[0]
 
 
 def sinks_of(plan: Plan, query: str) -> list[OperatorPlan]:
     """The sink of a query, or those of all its topics. Raises CommandFailed if the job does not have the query."""
-    sinks = {one.params["query"]: one for one in plan.operators if one.kind == "sink" and "query" in one.params}
+    sinks = {one.sink.query: one for one in plan.operators if one.sink.query}
     if query in sinks:
         return [sinks[query]]
     several = [
@@ -49,7 +49,7 @@ def sinks_of(plan: Plan, query: str) -> list[OperatorPlan]:
 
 def rows_of(sink: OperatorPlan, value: bytes | None) -> Sequence[bytes]:
     """A record's rows as JSON; null for a record of another format than the query's."""
-    if value is None or sink.params.get("format", "json") == "json":
+    if value is None or sink.sink.format == "json":
         return [value or NO_ROW]
     from holdfast.services.kernel.codecs.arrow_records import UnfitRecord
     from holdfast.services.kernel.codecs.protobuf_schemas import NoSchema
@@ -87,7 +87,7 @@ def newest_rows(door: Door, plan: Plan, query: str, most: int) -> list[dict[str,
     sink = sink_of(plan, query)
     if sink.elsewhere:
         raise CommandFailed(f"query {query} writes no topic: its rows are in {sink.elsewhere}")
-    topic, ours = str(sink.params["topic"]), RowsOf(plan.job, plan.generation, query)
+    topic, ours = sink.sink.topic, RowsOf(plan.job, plan.generation, query)
     found = [
         (message.timestamp()[1], message.offset(), with_meta(row, partition, message))
         for partition, message in _newest(door.log, topic, _partitions(door, topic))

@@ -85,7 +85,7 @@ def _key() -> Node:
 
 
 def _queries(job: LiveJob) -> Node:
-    sinks = {one.params["query"]: one for one in job.plan.operators if one.kind == "sink"}
+    sinks = {one.sink.query: one for one in job.plan.operators if one.kind == "sink"}
     rates = {one.edge: one.records_per_s for one in job.costs.edges if one.direction == "out"}
     latencies = {one.query: one for one in job.costs.latencies}
     rows = []

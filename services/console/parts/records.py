@@ -35,7 +35,7 @@ def results(job: LiveJob, query: str, rows: Sequence[Record]) -> Node:
 
     rows: rows as `results --meta` prints them, newest first.
     """
-    names = [str(one.params["query"]) for one in job.plan.operators if one.kind == "sink"]
+    names = [one.sink.query for one in job.plan.operators if one.kind == "sink"]
     others = [
         element(
             "a", text(name), href=f"/jobs/{job.line.job}/results/{name}", class_="here" if name == query else "link"

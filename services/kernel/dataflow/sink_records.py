@@ -52,7 +52,7 @@ class SinkRecords:
 
 def halves_of(sink: OperatorPlan) -> Halves | None:
     """A function that splits a record of the sink into two; None if each record is one row."""
-    return halves if sink.params.get("format") == "arrow" else None
+    return halves if sink.sink.format == "arrow" else None
 
 
 def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
@@ -63,19 +63,19 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
     partition.
     """
     operator = task.operator
-    row_key, count = list(operator.row_key), max(1, operator.params["partitions"])
+    row_key, count = list(operator.row_key), max(1, operator.sink.partitions)
     if for_spark(operator):
         return _for_spark(task, rows, batch)
     turn = (batch + task.index) % count
-    if operator.params.get("format") == "arrow":
+    if operator.sink.format == "arrow":
         return _arrow(rows, operator.fields, partitions(rows, row_key, count) if row_key else turn)
     values: list[bytes | None] = [*_encoded(operator, rows)]
-    if text := operator.params.get("delete_when"):
+    if text := operator.sink.delete_when:
         for row in condition(text, tuple(operator.fields.items()))(rows).arg_true().to_list():
             values[row] = None
-    headers = _headers(rows, operator.params.get("headers"))
-    column = key_column(operator.params.get("key", "json"), row_key)
-    if (format := operator.params.get("key_format")) is not None and (column or row_key):
+    headers = _headers(rows, operator.sink.headers)
+    column = key_column(operator.sink.key, row_key)
+    if (format := operator.sink.key_format) is not None and (column or row_key):
         return SinkRecords(values, keys=_named_keys(operator, rows, column, format), headers=headers)
     if column:
         return SinkRecords(values, keys=text_keys(rows[column]), headers=headers)
@@ -86,10 +86,10 @@ def sink_records(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecord
 
 def _encoded(operator: OperatorPlan, rows: pl.DataFrame) -> list[bytes]:
     """A value for each row. Values with a schema in a registry begin with a byte 0 and the id of the schema."""
-    format = operator.params.get("format", "json")
+    format = operator.sink.format
     if format not in FORMATS:
         return encode_json(rows, operator.fields)
-    id, numbers = operator.params.get("schema_id", 0), operator.params.get("field_numbers", {})
+    id, numbers = operator.sink.schema_id, operator.sink.field_numbers
     return registered_values(rows, operator.fields, format, id, numbers)
 
 
@@ -98,7 +98,7 @@ def _named_keys(operator: OperatorPlan, rows: pl.DataFrame, column: str, format:
 
     column: the column that is the whole key; empty: the key is a record.
     """
-    id = operator.params.get("key_schema_id", 0)
+    id = operator.sink.key_schema_id
     if column:
         return registered_key(rows[column], operator.fields[column], format, id)
     return registered_keys(rows, {name: operator.fields[name] for name in operator.row_key}, format, id)
@@ -200,12 +200,12 @@ class RowsOf:
 
 def for_spark(operator: OperatorPlan) -> bool:
     """True if a sink writes the rows that a Spark operator reads."""
-    return operator.kind == "sink" and operator.params.get("for_spark", False)
+    return operator.sink.for_spark
 
 
 def _for_spark(task: TaskLayout, rows: pl.DataFrame, batch: int) -> SinkRecords:
     """Records for a Spark operator. No partition has two writers, so the watermark of its rows never decreases."""
-    own = range(task.index, task.operator.params["partitions"], task.operator.parallelism)
+    own = range(task.index, task.operator.sink.partitions, task.operator.parallelism)
     values = encode_json(rows, task.operator.fields)
     return SinkRecords(values, partitions=[own[batch % len(own)]] * len(values))
 
@@ -216,14 +216,14 @@ def json_rows(sink: OperatorPlan) -> Callable[[bytes], Sequence[bytes]]:
 
     Raises NoSchema of protobuf_schemas.py if the Protobuf library is missing.
     """
-    format = sink.params.get("format")
+    format = sink.sink.format
     if format == "json-schema":
         return lambda value: [value[HEADER:]]
     if format not in ("arrow", "avro", "protobuf"):
         return lambda value: [value]
     fields = {name: optional(text) for name, text in sink.fields.items()}  # bounds of a window may be null
     if format == "protobuf":
-        read = _protobuf_rows(tuple(fields.items()), tuple(sink.params.get("field_numbers", {}).items()))
+        read = _protobuf_rows(tuple(fields.items()), tuple(sink.sink.field_numbers.items()))
     else:
         read = ArrowReader(fields).read if format == "arrow" else _avro_rows(fields)
     return lambda value: encode_json(read(value), fields)

@@ -178,8 +178,8 @@ class Unit:
     ) -> tuple[Fed, tuple[Refused, ...]]:
         """The output of a task, and the rows that it refused."""
         if task.operator.kind == "sink":
-            if task.operator.params.get("tentative"):
-                produced.passed[task.operator.params["query"]] = context.watermark
+            if task.operator.sink.tentative:
+                produced.passed[task.operator.sink.query] = context.watermark
             if fed[0].rows.height:
                 produced.sinks.append(SinkRows(task, fed[0].rows, context.watermark))
             return Fed(self._empty[task.name], context.watermark, clock_us=context.clock_us), ()

@@ -94,7 +94,7 @@ def _inputs(plan: Plan) -> dict[str, list[Edge]]:
         found[edge.consumer].append(edge)
     for spark in plan.spark:
         slots = {given.topic: slot for slot, given in enumerate(spark.inputs)}
-        written = [(one.name, one.params["topic"]) for one in plan.operators if one.kind == "sink"]
+        written = [(one.name, one.sink.topic) for one in plan.operators if one.kind == "sink"]
         found[spark.operator] += [
             Edge(name, spark.operator, slots[topic], "spread", topic=topic) for name, topic in written if topic in slots
         ]
@@ -142,7 +142,7 @@ def _node(
     if put_out is None:
         put_out = tuple(map(sum, zip(*weights, strict=True))) if weights else _of_source(plan, operator)
     correlated = operator.kind in catalogue.OPERATORS and catalogue.OPERATORS[operator.kind].correlated(operator.params)
-    query = str(operator.params.get("query", "")) if operator.kind == "sink" else ""
+    query = operator.sink.query
     return Node(operator.name, names, put_out, tuple(feeds), correlated=correlated, query=query, weights=tuple(weights))
 
 

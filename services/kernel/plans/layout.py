@@ -185,7 +185,7 @@ def data_topics(plan: Plan) -> dict[str, int]:
     """The number of partitions of each topic between operators: the number of the reading operator's tasks."""
     operators = {operator.name: operator for operator in plan.operators}
     between = {edge.topic: operators[edge.consumer].parallelism for edge in plan.edges if edge.topic is not None}
-    rows = {operator.params["topic"]: operator.params["partitions"] for operator in _inputs_of_spark(plan)}
+    rows = {operator.sink.topic: operator.sink.partitions for operator in _inputs_of_spark(plan)}
     logs = commit_logs(plan)
     return between | rows | {source.topic: len(source.first) for source in plan.sources if source.topic in logs}
 
@@ -202,7 +202,7 @@ def spark_plan(plan: Plan, operator: str) -> SparkPlan:
 
 def _inputs_of_spark(plan: Plan) -> list[OperatorPlan]:
     topics = {given.topic for spark in plan.spark for given in spark.inputs if given.writers}
-    return [one for one in plan.operators if one.kind == "sink" and one.params["topic"] in topics]
+    return [one for one in plan.operators if one.kind == "sink" and one.sink.topic in topics]
 
 
 def writers(routing: str, reader: int, writing: int, reading: int) -> tuple[int, ...]:

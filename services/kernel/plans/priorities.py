@@ -35,7 +35,7 @@ def needed(plan: Plan) -> dict[str, frozenset[str]]:
 
 def delivering(plan: Plan) -> dict[str, frozenset[str]]:
     """The names of the units that deliver the rows of each query."""
-    sinks = {one.name: one.params["query"] for one in plan.operators if one.kind == "sink" and "query" in one.params}
+    sinks = {one.name: one.sink.query for one in plan.operators if one.sink.query}
     return {
         query: frozenset(unit.name for unit in plan.units if sink in unit.operators) for sink, query in sinks.items()
     }
@@ -54,8 +54,8 @@ def priority(plan: Plan, query: str) -> int:
 def _of_queries(plan: Plan) -> dict[str, set[str]]:
     """The operators that each query needs: its sink, and all operators above."""
     above = _above(plan)
-    sinks = (one for one in plan.operators if one.kind == "sink" and "query" in one.params)
-    return {one.params["query"]: _reached(one.name, above) for one in sinks}
+    sinks = (one for one in plan.operators if one.sink.query)
+    return {one.sink.query: _reached(one.name, above) for one in sinks}
 
 
 def _of_operators(plan: Plan) -> dict[str, int]:
@@ -83,7 +83,7 @@ def _above(plan: Plan) -> Mapping[str, set[str]]:
 
 def _writes_for_spark(plan: Plan, name: str) -> bool:
     of: OperatorPlan | None = next((one for one in plan.operators if one.name == name), None)
-    return of is not None and of.kind == "sink" and "query" not in of.params
+    return of is not None and of.kind == "sink" and not of.sink.query
 
 
 def _reached(name: str, above: Mapping[str, set[str]]) -> set[str]:

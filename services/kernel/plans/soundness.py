@@ -15,6 +15,7 @@ import msgspec
 from holdfast.schemas.job_operators import OPERATORS
 from holdfast.schemas.plan_settings import settings_of
 from holdfast.schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
+from holdfast.schemas.sink_plans import SinkPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.plans.layout import data_topics, readers, task_name
 from holdfast.services.kernel.plurals import plural
@@ -73,6 +74,14 @@ def _of_operator(one: OperatorPlan) -> Iterator[str]:
             yield f"sink {one.name}: does not say its folder, or by which columns its files lie there"
         if "sql" in one.params and not _is_table(one.params["sql"]):
             yield f"sink {one.name}: does not say its database, its table, or the key of its rows"
+        yield from _of_sink(one)
+
+
+def _of_sink(one: OperatorPlan) -> Iterator[str]:
+    try:
+        msgspec.convert(one.params, SinkPlan)
+    except msgspec.ValidationError as error:
+        yield f"sink {one.name}: {error}"
 
 
 def _is_folder(given: Any) -> bool:

@@ -160,7 +160,7 @@ class JobView:
     @property
     def tentative(self) -> frozenset[str]:
         """Units that queries with tentative results need."""
-        of = {one.params["query"] for one in self.plan.operators if one.params.get("tentative")}
+        of = {one.sink.query for one in self.plan.operators if one.sink.tentative}
         return frozenset().union(*(units for query, units in needed(self.plan).items() if query in of) if of else ())
 
     def void(self, partition: Partition, writer: int, epoch: int) -> bool:

@@ -65,17 +65,15 @@ class FittingRows:
 
     def tentative(self, sink: SinkRows, batch: int, fidelity: float, unit: str) -> Rows:
         """Tentative rows, without those known to be too large for their topic."""
-        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch)
-        headers = self._rows_of(params["query"]).tentative_headers(batch, fidelity, unit, sink.watermark)
-        rows = Rows(
-            params["topic"], found.values, found.keys, found.partitions, headers=headers, own_headers=found.headers
-        )
+        plan, found = sink.task.operator.sink, sink_records(sink.task, sink.rows, batch)
+        headers = self._rows_of(plan.query).tentative_headers(batch, fidelity, unit, sink.watermark)
+        rows = Rows(plan.topic, found.values, found.keys, found.partitions, headers=headers, own_headers=found.headers)
         return self._split(rows, sink.task.operator, batch)[0]
 
     def closing(self, sink: OperatorPlan, batch: int, ids: Sequence[bytes]) -> Rows:
         """Records without a value that close the tentative rows with these ids."""
-        headers = self._rows_of(sink.params["query"]).closing_headers(batch)
-        return Rows(sink.params["topic"], [None] * len(ids), list(ids), headers=headers)
+        headers = self._rows_of(sink.sink.query).closing_headers(batch)
+        return Rows(sink.sink.topic, [None] * len(ids), list(ids), headers=headers)
 
     def _rows_of(self, query: str) -> RowsOf:
         return RowsOf(self.topics.job, self.topics.generation, query)
@@ -114,11 +112,9 @@ class FittingRows:
         return [Rows(self.topics.dead_letters, letters, partitions=[0] * len(letters))] if letters else []
 
     def _sink_rows(self, sink: SinkRows, batch: Batch) -> Rows:
-        params, found = sink.task.operator.params, sink_records(sink.task, sink.rows, batch.number)
+        plan, found = sink.task.operator.sink, sink_records(sink.task, sink.rows, batch.number)
         self.meter.wrote(sink.task.operator.name, found.values)
-        headers = self._rows_of(params["query"]).headers(batch.number, batch.skipped)
+        headers = self._rows_of(plan.query).headers(batch.number, batch.skipped)
         if for_spark(sink.task.operator) and sink.watermark != END_WATERMARK:
             headers.append(("watermark", str(sink.watermark).encode()))
-        return Rows(
-            params["topic"], found.values, found.keys, found.partitions, headers=headers, own_headers=found.headers
-        )
+        return Rows(plan.topic, found.values, found.keys, found.partitions, headers=headers, own_headers=found.headers)

@@ -26,7 +26,8 @@ def folder_name(column: str, value: Any) -> str:
 def split_unnamed(sink: SinkRows, batch: int) -> tuple[SinkRows, list[DeadLetter]]:
     """The rows whose values can name folders, and a dead letter for each other row."""
     operator, rows = sink.task.operator, sink.rows
-    by = [one for one in operator.params["parquet"].get("partition_by", ()) if rows.schema[one] == pl.String]
+    columns = () if operator.sink.parquet is None else operator.sink.parquet.partition_by
+    by = [one for one in columns if rows.schema[one] == pl.String]
     bad = [pl.col(column).is_in(long) for column in by if (long := _too_long(column, rows[column]))]
     if not bad:
         return sink, []

@@ -114,7 +114,7 @@ class StagedFiles:
     def _folder(self, name: str) -> ParquetFolder:
         """The folder of a sink task. Raises NoFolder."""
         sink = self._tasks[name]
-        by = sink.params["parquet"].get("partition_by", [])
+        by = () if sink.sink.parquet is None else sink.sink.parquet.partition_by
         return ParquetFolder(folders.checked(sink.folder), f"{self._owner}.{name}", sink.fields, by)
 
     @contextmanager

@@ -132,7 +132,7 @@ class TentativeRows:
         if not self._sinks:
             return False
         coming = () if self.under_way is None else self.under_way.sinks
-        soonest = {sink.task.operator.params["query"]: _until(sink.task.operator, sink.watermark) for sink in coming}
+        soonest = {sink.task.operator.sink.query: _until(sink.task.operator, sink.watermark) for sink in coming}
         return any(
             watermark >= min(self._open[query].soonest, soonest.get(query, NEVER))
             for query, watermark in batch.passed.items()
@@ -149,7 +149,7 @@ class TentativeRows:
         since, open = self.since if self.open else self._ends(), self._copies()
         found = []
         for sink in self.under_way.sinks:
-            query = sink.task.operator.params["query"]
+            query = sink.task.operator.sink.query
             kept = fidelity.get(query, 0.0)
             made = self._rows.tentative(sink, number, kept, self._unit)
             open[query].publish(_ids(made), _until(sink.task.operator, sink.watermark), kept)
@@ -219,7 +219,7 @@ class TentativeRows:
 
     def _ends(self) -> tuple[Position, ...]:
         """The end offsets of the topics, behind which later open rows are."""
-        topics = {sink.params["topic"] for sink in self._sinks.values()}
+        topics = {sink.sink.topic for sink in self._sinks.values()}
         present = self._log.topics(topics)
         partitions = [Partition(topic, index) for topic in sorted(topics) for index in range(present.get(topic, 0))]
         ends = self._log.offsets(partitions, "end")
@@ -230,7 +230,7 @@ def _until(sink: OperatorPlan, watermark: int) -> int:
     """The watermark that takes a row back, of a batch with this one. A running total is never taken back: its batch
     gives a final row of it.
     """
-    return NEVER if sink.params.get("updates") else watermark
+    return NEVER if sink.sink.updates else watermark
 
 
 def _ids(rows: Rows) -> list[bytes]:

@@ -57,11 +57,11 @@ def written(layout: UnitLayout, topics: JobTopics) -> list[str]:
 
 
 def _tentative(layout: UnitLayout) -> dict[str, OperatorPlan]:
-    sinks = [task.operator for task in layout.tasks if task.operator.params.get("tentative")]
-    return {sink.params["query"]: sink for sink in sinks}
+    sinks = [task.operator for task in layout.tasks if task.operator.sink.tentative]
+    return {sink.sink.query: sink for sink in sinks}
 
 
 def _commit_interval_ms(layout: UnitLayout) -> int:
     """The smallest interval of the unit's queries; 0 if rows do not wait."""
     sinks = (task.operator for task in layout.tasks if task.operator.kind == "sink")
-    return min((int(sink.params.get("commit_interval_ms") or 0) for sink in sinks), default=0)
+    return min((sink.sink.commit_interval_ms or 0 for sink in sinks), default=0)

@@ -158,7 +158,7 @@ class TentativeLine:
             return
         self._state.processed(batch)
         inputs.passed(batch)
-        sinks = [sink for sink in produced.sinks if sink.task.operator.params.get("tentative")]
+        sinks = [sink for sink in produced.sinks if sink.task.operator.sink.tentative]
         ahead = Ahead(batch, sinks, self._job.assigned.fidelity(self._job.job_key))
         self._outputs.send_tentative(ahead, produced.sent)
 
