@@ -17,8 +17,8 @@ from holdfast.services.kernel.codecs.fields import dtype, schema
 from holdfast.services.kernel.codecs.protobuf_messages import paths, unlike_names
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, names
 from holdfast.services.kernel.dataflow.sink_records import key_column
-from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
+from holdfast.services.kernel.expressions.type_words import in_words
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.suggestions import suggest

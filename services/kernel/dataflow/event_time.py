@@ -13,7 +13,6 @@ from polars.exceptions import PanicException, PolarsError
 
 from holdfast.services.kernel.codecs.fields import TIME, required, schema
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US, US_PER_UNIT
-from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
@@ -21,6 +20,7 @@ from holdfast.services.kernel.expressions.parsing import (
     is_bare,
     result_type,
 )
+from holdfast.services.kernel.expressions.type_words import in_words
 from holdfast.services.kernel.suggestions import suggest
 
 _TIMES = ("timestamp", "date")

@@ -12,8 +12,8 @@ from typing import Any
 import polars as pl
 
 from holdfast.services.kernel.expressions import decimals
-from holdfast.services.kernel.expressions.advice import in_words, item_of
 from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.expressions.type_words import in_words, item_of
 
 TIMESTAMP = pl.Datetime("us", "UTC")
 _VALUE = pl.col("_value")

@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions import advice, function_advice, type_words
 from holdfast.services.kernel.expressions.own_calls import MARK
 from holdfast.services.kernel.expressions.own_times import UNITS
 from holdfast.services.kernel.expressions.sql_text import prepared
@@ -80,7 +80,7 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
     if "{" in message:
         form = re.search(r"(?:expression|element) (\w+)", message)
         return [f"'{text}' has a form of SQL that is not there ({form[1] if form else 'unknown'})"]
-    return [advice.plain_types(message.splitlines()[0])]
+    return [type_words.plain_types(message.splitlines()[0])]
 
 
 def of_words(text: str, columns: Sequence[str]) -> str:
@@ -114,9 +114,9 @@ def _items(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
             yield f"{name} is a struct, whose members are written with a dot: `{member}`, not {shown}"
         elif kind is not None and not isinstance(kind, pl.List):
             hint = f"; `SUBSTR({name}, 1, 1)` is the first letter of a text" if kind == pl.String else ""
-            yield f"{shown}: square brackets take an item of a list, and {name} is {advice.in_words(kind)}{hint}"
+            yield f"{shown}: square brackets take an item of a list, and {name} is {type_words.in_words(kind)}{hint}"
         elif kind is not None and of_index is not None and not of_index.is_integer():
-            yield f"{shown}: square brackets take the number of an item, and {index} is {advice.in_words(of_index)}"
+            yield f"{shown}: square brackets take the number of an item, and {index} is {type_words.in_words(of_index)}"
 
 
 def _of_many_rows(text: str) -> str:
@@ -125,8 +125,8 @@ def _of_many_rows(text: str) -> str:
         name = word.lower()
         if name == "any" and _ANY_OF.search(text):
             continue
-        if name in advice.AGGREGATES:
-            said = advice.AGGREGATES[name](arguments)
+        if name in function_advice.AGGREGATES:
+            said = function_advice.AGGREGATES[name](arguments)
             return f"{word.upper()} takes many rows, an expression sees one: use an aggregate operator, there {said}"
         if name in AGGREGATE_BY_NAME:
             inner = "" if arguments == ["*"] else ", ".join(arguments)
@@ -217,15 +217,15 @@ def _in_words(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) ->
     sides = [(_shown(part), _values(part, rows, adapted)) for part in parts]
     if operation in ("Plus", "Minus") and parts[0] == _ZERO:  # -s is 0 - s
         text, kind = sides[1]
-        number = advice.as_number(text, kind)
-        return f"{text} is {advice.in_words(kind)}, not a number" + (f": write `{number}`" if number else "")
+        number = type_words.as_number(text, kind)
+        return f"{text} is {type_words.in_words(kind)}, not a number" + (f": write `{number}`" if number else "")
     if operation in _LOGICAL and all(kind == pl.Boolean for _, kind in sides):
         word, sign = ("AND", "&") if operation == "And" else ("OR", "|")
         return f"{sign} takes whole numbers: write `{sides[0][0]} {word} {sides[1][0]}` for what is true or false"
     if operation in _LOGICAL and any(kind == pl.Boolean for _, kind in sides):
         text, kind = next(side for side in sides if side[1] != pl.Boolean)
         return _no_condition(text, kind)
-    said = " and ".join(f"{text} is {advice.in_words(kind)}" for text, kind in sides)
+    said = " and ".join(f"{text} is {type_words.in_words(kind)}" for text, kind in sides)
     verb = "cannot be compared" if operation in _COMPARED else "do not go together"
     return f"{said}, which {verb}{_cast(sides)}"
 
@@ -243,7 +243,7 @@ def _operands(node: Node) -> tuple[str, list[Node]] | None:
 
 
 def _no_condition(text: str, kind: pl.DataType) -> str:
-    return f"{text} is {advice.in_words(kind)}, not true or false: compare it, such as `{text} IS NOT NULL`"
+    return f"{text} is {type_words.in_words(kind)}, not true or false: compare it, such as `{text} IS NOT NULL`"
 
 
 def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
@@ -267,7 +267,7 @@ def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
         if isinstance(kind, pl.Datetime) and (one.is_numeric() or other.is_numeric()):
             return f": write `EXTRACT(EPOCH FROM {text})` for seconds, or add a span, `{text} + INTERVAL '5 seconds'`"
     for text, kind in sides:
-        if (one.is_numeric() or other.is_numeric()) and (number := advice.as_number(text, kind)):
+        if (one.is_numeric() or other.is_numeric()) and (number := type_words.as_number(text, kind)):
             return f": write `{number}`"
     return ": cast one of them"
 
@@ -282,14 +282,14 @@ def _of_form(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> 
         except (PolarsError, PanicException, ValueError):
             continue
     if not kinds:
-        return advice.plain_types(message.splitlines()[0])
+        return type_words.plain_types(message.splitlines()[0])
     made = function.get("function")
     family, own = next(iter(made.items())) if isinstance(made, dict) else ("", made)
     name = next(iter(own)) if isinstance(own, dict) else str(own)
     text, kind = kinds[0]
-    said = f"{text} is {advice.in_words(kind)}"
+    said = f"{text} is {type_words.in_words(kind)}"
     if name == "IsIn" and len(kinds) == 2 and isinstance(kinds[1][1], pl.List):
-        return f"{said}, and each item of {kinds[1][0]} is {advice.in_words(advice.item_of(kinds[1][1]))}"
+        return f"{said}, and each item of {kinds[1][0]} is {type_words.in_words(type_words.item_of(kinds[1][1]))}"
     if name == "FieldByName":
         return _no_member(text, kind, own[name])
     if family == "ListExpr":
@@ -304,7 +304,7 @@ def _of_form(node: Node, message: str, rows: pl.DataFrame, adapted: Adapted) -> 
     if family == "StringExpr":
         hint = "" if kind.is_nested() or kind == pl.Binary else f": write `CAST({text} AS VARCHAR)`"
         return f"{said}, not text{hint}"
-    return " and ".join(f"{one} is {advice.in_words(of)}" for one, of in kinds) + ", which do not go together"
+    return " and ".join(f"{one} is {type_words.in_words(of)}" for one, of in kinds) + ", which do not go together"
 
 
 def _no_member(text: str, kind: pl.DataType, member: str) -> str:
@@ -312,7 +312,7 @@ def _no_member(text: str, kind: pl.DataType, member: str) -> str:
         known = [field.name for field in kind.fields]
         return f"{text} has no member '{member}' ({suggest(member, known) or 'known: ' + ', '.join(known)})"
     hint = f": write `JSON_EXTRACT_STRING({text}, '$.a')` for JSON" if kind == pl.String else ""
-    return f"{text} is {advice.in_words(kind)}, which has no members{hint}"
+    return f"{text} is {type_words.in_words(kind)}, which has no members{hint}"
 
 
 def _expression(node: Node) -> pl.Expr:

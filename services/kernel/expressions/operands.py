@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars.exceptions import InvalidOperationError
 
-from holdfast.services.kernel.expressions.advice import item_of
+from holdfast.services.kernel.expressions.type_words import item_of
 
 Node = Any
 Takes = Callable[[pl.DataType], bool]

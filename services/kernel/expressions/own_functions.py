@@ -12,11 +12,11 @@ from typing import Any
 
 import polars as pl
 
-from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.own_calls import MARK
 from holdfast.services.kernel.expressions.own_times import OF_TIMES, TIMESTAMP
 from holdfast.services.kernel.expressions.own_values import OF_VALUES, Typed
 from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.expressions.type_words import in_words
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.functions.function import Function, Parameter
 

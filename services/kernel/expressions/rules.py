@@ -28,11 +28,11 @@ import polars as pl
 from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.plain_values import inside
 from holdfast.services.kernel.expressions import casts, decimals, operands, own_functions
-from holdfast.services.kernel.expressions.advice import in_words, item_of
 from holdfast.services.kernel.expressions.meanings import NEAR, PADDED, Node, meant, tree
 from holdfast.services.kernel.expressions.operands import ANY_WORDS, Words
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
+from holdfast.services.kernel.expressions.type_words import in_words, item_of
 
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")

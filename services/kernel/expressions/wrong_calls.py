@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from holdfast.services.kernel.expressions import advice, brackets, own_functions, refused
+from holdfast.services.kernel.expressions import brackets, own_functions, refused, type_words
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.functions.function import Function, Parameter
 from holdfast.services.kernel.suggestions import suggest
@@ -197,7 +197,7 @@ def _answer(
         texts := [one for one, text, _ in of_each if one.kind == "text" and text[:1] != "'"]
     ):
         return _to_write_out(name, texts[-1], signature)
-    said = " and ".join(f"{text} is {advice.in_words(kind)}" for _, text, kind in of_each if kind is not None)
+    said = " and ".join(f"{text} is {type_words.in_words(kind)}" for _, text, kind in of_each if kind is not None)
     texts_of = [text for _, text, kind in of_each if kind == pl.String]
     others = [(text, kind) for _, text, kind in of_each if kind is not None and kind != pl.String]
     hint = "; a span is written `INTERVAL '1 day'`" if "span" in {one.name for one in parameters} else ""
@@ -231,7 +231,7 @@ def _form(name: str, given: Sequence[str]) -> str:
 
 
 def _unsuited(parameter: Parameter, text: str, kind: pl.DataType) -> str:
-    return f"{own_functions.WORDS[parameter.kind]} for '{parameter.name}', and {text} is {advice.in_words(kind)}"
+    return f"{own_functions.WORDS[parameter.kind]} for '{parameter.name}', and {text} is {type_words.in_words(kind)}"
 
 
 def _to_write_out(name: str, parameter: Parameter, signature: str) -> str:
@@ -243,7 +243,7 @@ def _hint(text: str, kind: pl.DataType, wanted: str) -> str:
     if wanted == "bool":
         return f"; compare it, such as `{text} IS NOT NULL`"
     if wanted in ("number", "int"):
-        number = advice.as_number(text, kind)
+        number = type_words.as_number(text, kind)
         if kind == pl.String:
             number = f"CAST({text} AS BIGINT)" if wanted == "int" else number
             return f"; write `{number}` for the text as a number"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from holdfast.services.kernel.expressions import advice, brackets
+from holdfast.services.kernel.expressions import advice, brackets, function_advice
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, result_type
 from holdfast.services.kernel.expressions.parsing import may_fail as expression_may_fail
 from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
@@ -249,7 +249,7 @@ def _no_call(text: str, columns: Sequence[str]) -> str:
     """The reason why the text has no aggregate."""
     bare = advice.without_texts(text)
     for word, given in advice.calls_of(text):
-        if advised := advice.AGGREGATES.get(word.lower()):
+        if advised := function_advice.AGGREGATES.get(word.lower()):
             return f"{word.upper()} is not there: {advised(given)}"
     if said := re.search(r"\b(?:OVER|WITHIN|DISTINCT)\b", bare, re.IGNORECASE) and advice.of_syntax(text, columns):
         return said

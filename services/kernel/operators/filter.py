@@ -11,8 +11,8 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema
 from holdfast.services.kernel.errors import InvalidRecord
-from holdfast.services.kernel.expressions.advice import in_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
+from holdfast.services.kernel.expressions.type_words import in_words
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.rowwise import Screened, filtered, stops

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions import type_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError
 from holdfast.services.kernel.operators.collected import COLLECTING
 from holdfast.services.kernel.operators.spread import VARIANCES
@@ -21,15 +21,16 @@ def result(function: str, kind: pl.DataType, text: str) -> pl.DataType:
     if function == "count":
         return pl.Int64()
     if function in ("sum", "mean", "quantile", *VARIANCES) and not kind.is_numeric():
-        number, share = advice.as_number(text, kind), ", 0.5" if function == "quantile" else ""
+        number, share = type_words.as_number(text, kind), ", 0.5" if function == "quantile" else ""
         hint = f": write `{function}({number}{share})`" if number else ""
-        raise ExpressionError(f"{function} needs a number, and {text} is {advice.in_words(kind)}{hint}")
+        raise ExpressionError(f"{function} needs a number, and {text} is {type_words.in_words(kind)}{hint}")
     if function in ("min", "max") and not (kind.is_numeric() or kind.is_temporal() or kind in (pl.String, pl.Boolean)):
         raise ExpressionError(
-            f"{function} needs values that have an order, and {text} is {advice.in_words(kind)}{_taken_out(text, kind)}"
+            f"{function} needs values that have an order, "
+            f"and {text} is {type_words.in_words(kind)}{_taken_out(text, kind)}"
         )
     if kind.is_nested():
-        raise ExpressionError(f"{function} cannot hold {advice.in_words(kind)}{_taken_out(text, kind)}")
+        raise ExpressionError(f"{function} cannot hold {type_words.in_words(kind)}{_taken_out(text, kind)}")
     if function in COLLECTING:
         return _of_collected(function, kind, text)
     if function == "count_distinct":
@@ -49,7 +50,7 @@ def _of_collected(function: str, kind: pl.DataType, text: str) -> pl.DataType:
     if function == "string_agg":
         if kind != pl.String:
             raise ExpressionError(
-                f"string_agg needs a text, and {text} is {advice.in_words(kind)}: write "
+                f"string_agg needs a text, and {text} is {type_words.in_words(kind)}: write "
                 f"`string_agg(CAST({text} AS VARCHAR), ',')`"
             )
         return pl.String()

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from holdfast.services.kernel.codecs.fields import schema, text_of
-from holdfast.services.kernel.expressions import advice
+from holdfast.services.kernel.expressions import advice, function_advice
 from holdfast.services.kernel.expressions.parsing import (
     ExpressionError,
     compile_expression,
@@ -312,15 +312,17 @@ def test_an_answer_to_an_aggregate_names_cause_and_fix(text: str) -> None:
 ARGUMENTS = ("v", "2", "3")
 
 
-@pytest.mark.parametrize("name", advice.AGGREGATES)
+@pytest.mark.parametrize("name", function_advice.AGGREGATES)
 def test_code_in_the_advice_for_every_aggregate_is_accepted(name: str) -> None:
     for code in code_of(
-        advice.AGGREGATES[name](("b",) if name.startswith("count") else ("v", "b") if "if" in name else ARGUMENTS)
+        function_advice.AGGREGATES[name](
+            ("b",) if name.startswith("count") else ("v", "b") if "if" in name else ARGUMENTS
+        )
     ):
         accepted(code)
 
 
-@pytest.mark.parametrize("name", advice.FUNCTIONS)
+@pytest.mark.parametrize("name", function_advice.FUNCTIONS)
 def test_code_in_the_advice_for_every_function_is_accepted(name: str) -> None:
     """With arguments of the types that the function is called with elsewhere; one set of them is enough."""
     columns: tuple[tuple[str, ...], ...] = (
@@ -330,7 +332,7 @@ def test_code_in_the_advice_for_every_function_is_accepted(name: str) -> None:
     refused = []
     for arguments in columns:
         try:
-            for code in code_of(advice.FUNCTIONS[name](arguments)):
+            for code in code_of(function_advice.FUNCTIONS[name](arguments)):
                 accepted(code)
         except (ExpressionError, ValueError) as error:
             refused.append(str(error))
