@@ -13,7 +13,8 @@ TOTALS = "id long, user string, total long, at timestamp"
 
 def once(events: DataFrame) -> DataFrame:
     """The first record of each number."""
-    return events.dropDuplicatesWithinWatermark(["number"]).select("number", "user", "at")
+    in_time = events.withWatermark("at", "1 second")
+    return in_time.dropDuplicatesWithinWatermark(["number"]).select("number", "user", "at")
 
 
 def totals(events: DataFrame) -> DataFrame:
