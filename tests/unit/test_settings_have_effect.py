@@ -107,7 +107,7 @@ JOB = {
     "Sink.schema_id": "kernel/dataflow/sink_records.py tests/unit/client/test_registering.py",
     "Sink.delete_when": "kernel/dataflow/sink_records.py tests/unit/test_metadata_columns.py",
     "Sink.partitions": "planning/plan.py",
-    "Sink.commit_interval_ms": "worker/unit/opening.py tests/scenario/test_job_settings.py",
+    "Sink.commit_interval_ms": "worker/sinks/unit_sinks.py tests/scenario/test_job_settings.py",
     "Query.input": "planning/graph.py",
     "Query.sink": PART,
     "Query.priority": "kernel/plans/priorities.py tests/unit/recovery/test_sharing.py",

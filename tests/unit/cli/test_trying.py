@@ -155,7 +155,6 @@ OPERATORS
 queries: {q: {input: LAST, sink: {topic: out}}}
 """
 CODE = """
-from holdfast.services.cli.trying import _files
 from holdfast import PythonOperator
 
 class Typo(PythonOperator):
