@@ -51,8 +51,8 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     @property
     def table(self) -> str:
         """Table of a sink whose rows go to a database, behind its name there; empty of any other operator."""
-        told = self.params.get("sql") if self.kind == "sink" else None
-        return f"{told['database']}.{told['table']}" if told else ""
+        told = self.sink.sql
+        return "" if told is None else f"{told.database}.{told.table}"
 
     @property
     def elsewhere(self) -> str:

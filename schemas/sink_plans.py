@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+POSITIONS = "holdfast_positions"
+"""The table in each database that holds, by sink task, the last batch whose rows are there."""
+
 
 class FolderPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """The files of a sink."""
@@ -12,6 +15,17 @@ class FolderPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """The folder."""
     partition_by: tuple[str, ...] = ()
     """The columns that name sub-folders."""
+
+
+class TablePlan(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The table of a sink."""
+
+    database: str
+    """Its name in the workers' file of databases."""
+    table: str
+    """The table, perhaps behind its schema and a dot."""
+    key: tuple[str, ...] = ()
+    """The columns by which a row replaces the one that is there; none: rows are appended."""
 
 
 class SinkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -27,6 +41,8 @@ class SinkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
     """The time for which rows gather between two transactions; 0 for none."""
     parquet: FolderPlan | None = None
     """The files of a sink without a topic."""
+    sql: TablePlan | None = None
+    """The table of a sink without a topic."""
     tentative: bool = False
     """True if the query has tentative results."""
     updates: bool = False

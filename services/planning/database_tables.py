@@ -12,6 +12,7 @@ import polars as pl
 
 from holdfast.schemas.jobs import Sink
 from holdfast.schemas.plans import Problem
+from holdfast.schemas.sink_plans import POSITIONS
 from holdfast.services.kernel.codecs.fields import dtype
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.plurals import with_article
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 63
 """Length of a name in PostgreSQL, which would cut a longer one."""
-OURS = "holdfast_positions"
 
 
 def problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
@@ -40,7 +40,7 @@ def problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
             yield Problem(f"{path}.{name}", "says how a row becomes a record, and a table has none", "leave it out")
     if sink.key != Sink.model_fields["key"].default:
         yield Problem(f"{path}.key", "is the key of a record, and a table has none", f"sql: {{key: [{sink.key}]}}")
-    if sink.sql.table.rpartition(".")[2].lower() == OURS:
+    if sink.sql.table.rpartition(".")[2].lower() == POSITIONS:
         yield Problem(f"{path}.sql.table", "is the table in which holdfast keeps its positions", "choose another name")
     for column, text in rows.fields.items():
         if dtype(text).is_nested():

@@ -22,7 +22,7 @@ import pytest
 from holdfast.services.kernel.codecs.fields import schema
 from holdfast.services.worker.sinks import sql_database
 from holdfast.services.worker.sinks.sql_database import connect
-from tests.support.sql_site import FIELDS, Site, killed_everywhere, table
+from tests.support.sql_site import FIELDS, ODD_FIELDS, ODD_ROWS, Site, killed_everywhere, table
 
 absent = importlib.util.find_spec("psycopg") is None or not all(map(shutil.which, ("initdb", "pg_ctl")))
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(absent, reason="no PostgreSQL, or no psycopg")]
@@ -89,26 +89,11 @@ def test_every_batch_is_there_once_wherever_a_copy_is_killed(
 
 
 def test_values_come_back_as_they_were(database: Callable[[int], str], tmp_path: Path) -> None:
-    fields = {"n": "int", "day": "date?", "flag": "bool", "d": "decimal(20,2)?", "t": "timestamp?", "b": "bytes",
-              "f": "float", 'odd "%s" ?': "string"}  # fmt: skip
-    rows = pl.DataFrame(
-        {
-            "n": [-(2**63), 2**63 - 1],
-            "day": [date(2026, 1, 31), None],
-            "flag": [True, False],
-            "d": [Decimal("123456789012345678.25"), None],
-            "t": [1, None],
-            "b": [b"\xff\0", b""],
-            "f": [0.1, float("inf")],
-            'odd "%s" ?': ["ü'", ""],
-        },
-        schema=schema(fields),
-    )
-    site = Site(tmp_path, table("n", 'odd "%s" ?', fields=fields), database(0))
+    site = Site(tmp_path, table("n", 'odd "%s" ?', fields=ODD_FIELDS), database(0))
     site.tasks = site.tasks[:1]
     copy = site.copy()
-    site.deliver(copy, 1, rows=lambda _: rows)
-    site.deliver(copy, 2, rows=lambda _: rows.with_columns(f=pl.lit(0.25)))
+    site.deliver(copy, 1, rows=lambda _: ODD_ROWS)
+    site.deliver(copy, 2, rows=lambda _: ODD_ROWS.with_columns(f=pl.lit(0.25)))
     assert (site.errors, copy.waits) == ([], "")
     moment = datetime(1970, 1, 1, microsecond=1, tzinfo=UTC)
     assert site.asked() == [

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,30 @@ from holdfast.services.worker.sinks.unit_sinks import UnitSinks
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 FIELDS = {"n": "int", "carrier": "string?"}
 BATCHES = range(1, 6)
+ODD_FIELDS = {
+    "n": "int",
+    "day": "date?",
+    "flag": "bool",
+    "d": "decimal(20,2)?",
+    "t": "timestamp?",
+    "b": "bytes",
+    "f": "float",
+    'odd "%s" ?': "string",
+}
+ODD_ROWS = pl.DataFrame(
+    {
+        "n": [-(2**63), 2**63 - 1],
+        "day": [date(2026, 1, 31), None],
+        "flag": [True, False],
+        "d": [Decimal("123456789012345678.25"), None],
+        "t": [1, None],
+        "b": [b"\xff\0", b""],
+        "f": [0.1, float("inf")],
+        'odd "%s" ?': ["ü'", ""],
+    },
+    schema=schema(ODD_FIELDS),
+)
+"""Values of each type that a table takes, and a column whose name must be quoted."""
 
 
 class Killed(BaseException):

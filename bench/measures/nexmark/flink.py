@@ -107,7 +107,7 @@ def _ours(cluster: BenchCluster, query: int, events: Events, read: int) -> Figur
         began_s = time.monotonic()
         job.await_records(read)
         took_s, spent_s = time.monotonic() - began_s, cluster.cpu_s() - before
-    return {"records_per_s": round(read / took_s), "cpu_s_per_million": round(spent_s / read * 1e6, 2)}
+    return _figures(read, took_s, spent_s)
 
 
 def _theirs(cluster: BenchCluster, query: int, command: list[str], read: int) -> Figures:
@@ -137,6 +137,10 @@ def _theirs(cluster: BenchCluster, query: int, command: list[str], read: int) ->
             took_s, spent_s = time.monotonic() - began_s, trees_cpu_s([child.pid]) - before
         finally:
             _end(child)
+    return _figures(read, took_s, spent_s)
+
+
+def _figures(read: int, took_s: float, spent_s: float) -> Figures:
     return {"records_per_s": round(read / took_s), "cpu_s_per_million": round(spent_s / read * 1e6, 2)}
 
 

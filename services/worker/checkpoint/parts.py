@@ -104,7 +104,8 @@ class Parts:
             taken = bytes_of(piece)
             size -= taken
             self._spent.entry.add(piece, taken)
-            gathered.add(capture.others(piece), taken)
+            others = capture.others(piece)
+            gathered.add(others, taken if others is piece else bytes_of(others))
             if gathered.full:
                 self._part(gathered.take(), sweep=True)
             yield

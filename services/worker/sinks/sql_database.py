@@ -15,11 +15,12 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import polars as pl
 
+from holdfast.schemas.sink_plans import POSITIONS, TablePlan
 from holdfast.services.hosting.blocking import further
 from holdfast.services.kernel.errors import Refused, SinkUnready
 from holdfast.services.worker.sinks.databases import url_of
 from holdfast.services.worker.sinks.sql_rows import changes
-from holdfast.services.worker.sinks.sql_statements import POSITIONS, POSTGRESQL, SQLITE, Dialect, TableStatements
+from holdfast.services.worker.sinks.sql_statements import POSTGRESQL, SQLITE, Dialect, TableStatements
 
 CONNECT_S = 5
 LOCKED_S = 5
@@ -43,11 +44,10 @@ class Connected(NamedTuple):
 
 
 class SqlTable(NamedTuple):
-    """Table of a sink task, as in the job file."""
+    """Table of a sink task, and the rows that go there."""
 
-    table: str
+    plan: TablePlan
     fields: Mapping[str, str]
-    key: Sequence[str]
     delete_when: str | None
 
 
@@ -103,7 +103,7 @@ class SqlDatabase:
         if not new:
             return
         table, text = self._tables[task], self._ready[task]
-        kept, gone = changes(new, table.fields, table.key, table.delete_when)
+        kept, gone = changes(new, table.fields, table.plan.key, table.delete_when)
         for statement, some in ((text.delete, gone), (text.write, kept)):
             for part in some.iter_slices(ROWS) if some.height else ():
                 found.connection.cursor().executemany(statement, text.values(part))
@@ -113,13 +113,13 @@ class SqlDatabase:
     def _prepared(self, found: Connected, task: str) -> TableStatements:
         """Makes the table, the table of positions and the task's position where they are missing."""
         table, sink = self._tables[task], f"{self._owner}.{task}"
-        text = TableStatements(found.dialect, table.table, table.fields, table.key)
+        text = TableStatements(found.dialect, table.plan.table, table.fields, table.plan.key)
         positions = TableStatements(found.dialect, POSITIONS, {"sink": "string", "batch": "int"}, ["sink"])
         _looked(found, positions)
         given = f"{POSITIONS} (sink, batch) VALUES ({found.dialect.mark}, 0)"
         _run(found, f"INSERT INTO {given} ON CONFLICT DO NOTHING", sink)
         if mends := text.missing(_looked(found, text)):
-            raise SinkUnready(f"table {table.table} lacks a column of the query: {mends}")
+            raise SinkUnready(f"table {table.plan.table} lacks a column of the query: {mends}")
         return text
 
     @contextmanager

@@ -37,8 +37,9 @@ def split_unstorable(sink: SinkRows, batch: int) -> tuple[SinkRows, list[DeadLet
     NUL, which PostgreSQL does not take and no tool of SQLite shows.
     """
     operator, rows = sink.task.operator, sink.rows
+    key = () if operator.sink.sql is None else operator.sink.sql.key
     texts = [one for one in operator.fields if rows.schema[one] == pl.String]
-    bad = {f"its value of {one} is null, and it is part of the key": pl.col(one).is_null() for one in _key(sink)}
+    bad = {f"its value of {one} is null, and it is part of the key": pl.col(one).is_null() for one in key}
     bad |= {f"its value of {one} has a NUL, which tables do not take": _has_nul(one) for one in texts}
     if not bad or not rows.select(pl.any_horizontal(*bad.values()).any()).item():
         return sink, []
@@ -48,10 +49,6 @@ def split_unstorable(sink: SinkRows, batch: int) -> tuple[SinkRows, list[DeadLet
         letters += [with_content(DeadLetter(operator.name, reason, batch), one) for one in found]
         kept = kept.filter(~condition_of)
     return sink._replace(rows=kept), letters
-
-
-def _key(sink: SinkRows) -> list[str]:
-    return list(sink.task.operator.params["sql"]["key"])
 
 
 def _has_nul(column: str) -> pl.Expr:

@@ -14,8 +14,6 @@ import polars as pl
 
 from holdfast.services.kernel.codecs.fields import dtype
 
-POSITIONS = "holdfast_positions"
-"""Table in each database: by sink task, the last batch whose rows are there."""
 _ISO = "%Y-%m-%dT%H:%M:%S%.6fZ"
 
 

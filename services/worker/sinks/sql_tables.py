@@ -31,9 +31,9 @@ class SqlTables:
         self._tasks = {task.name: task.operator for task in tasks}
         by_database = dict[str, dict[str, SqlTable]]()
         for name, sink in self._tasks.items():
-            told = sink.params["sql"]
-            table = SqlTable(told["table"], sink.fields, told["key"], sink.params.get("delete_when"))
-            by_database.setdefault(told["database"], {})[name] = table
+            assert sink.sink.sql is not None
+            table = SqlTable(sink.sink.sql, sink.fields, sink.sink.delete_when)
+            by_database.setdefault(table.plan.database, {})[name] = table
         self._databases = [(SqlDatabase(one, tables, owner), tables) for one, tables in by_database.items()]
 
     @staticmethod

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from holdfast.services.kernel.plans.soundness import unsound
 from holdfast.services.planning import user_topics
 from holdfast.services.planning.loading import load
 from holdfast.services.worker.sinks import databases
-from tests.support.memory_cluster import MemoryCluster
-from tests.unit.planning.test_files import JOB, plan_of, problems
+from tests.unit.planning.test_files import JOB, plan_of, problems, through_a_kill
 
 GOOD = "sink: {delete_when: n < 0, sql: {database: shop, table: public.delays, key: [k]}}"
 
@@ -96,14 +94,7 @@ def test_rows_are_in_the_table_once_through_a_kill_and_a_replay_leaves_them_out(
     databases.use(str(named))
     rows = [{"n": n, "k": "k", "t": "1970-01-01T00:00:00Z", "f": 0.5} for n in range(6)]
     sinks = "sink: {sql: {database: shop, table: rows}}}, all: {input: s, sink: {topic: all}"
-    cluster = MemoryCluster(json.dumps(load(JOB.replace("SINK", sinks), "job.yaml").as_plain()))
-    cluster.place({unit: [cluster.start("w1")] for unit in cluster.units})
-    cluster.feed("s", rows)
-    cluster.turn(60)
-    cluster.kill("w1")
-    cluster.place({unit: [cluster.start("w2")] for unit in cluster.units})
-    cluster.feed("s", rows)
-    cluster.run_to_end()
+    cluster = through_a_kill(sinks, rows)
     with sqlite3.connect(tmp_path / "rows.db") as connection:
         assert sorted(connection.execute("SELECT n FROM rows").fetchall()) == sorted((n % 6,) for n in range(12))
     report = replay(cluster.log, cluster.cluster, "numbers")

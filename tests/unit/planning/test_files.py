@@ -36,6 +36,19 @@ def plan_of(spec: JobSpec) -> Plan:
     return plan(spec.as_plain(), {"s": 1, "t": 1})
 
 
+def through_a_kill(sinks: str, rows: list[dict[str, Any]]) -> MemoryCluster:
+    """The job's cluster at its end: it was fed the rows twice, before and after the kill of its worker."""
+    cluster = MemoryCluster(json.dumps(load(JOB.replace("SINK", sinks), "job.yaml").as_plain()))
+    cluster.place({unit: [cluster.start("w1")] for unit in cluster.units})
+    cluster.feed("s", rows)
+    cluster.turn(60)
+    cluster.kill("w1")
+    cluster.place({unit: [cluster.start("w2")] for unit in cluster.units})
+    cluster.feed("s", rows)
+    cluster.run_to_end()
+    return cluster
+
+
 def problems(sink: str) -> list[str]:
     with pytest.raises(JobRejected) as rejected:
         plan_of(load(JOB.replace("SINK", sink), "job.yaml"))
@@ -115,14 +128,7 @@ def test_rows_are_in_files_once_through_a_kill_and_a_replay_leaves_them_out(tmp_
     folders.allow(str(tmp_path))
     rows = [{"n": n, "k": "k" * (n % 2 * 300), "t": "1970-01-01T00:00:00Z", "f": 0.5} for n in range(6)]
     sinks = f"sink: {{parquet: {{path: {tmp_path}/out, partition_by: [k]}}}}}}, all: {{input: s, sink: {{topic: all}}"
-    cluster = MemoryCluster(json.dumps(load(JOB.replace("SINK", sinks), "job.yaml").as_plain()))
-    cluster.place({unit: [cluster.start("w1")] for unit in cluster.units})
-    cluster.feed("s", rows)
-    cluster.turn(60)
-    cluster.kill("w1")
-    cluster.place({unit: [cluster.start("w2")] for unit in cluster.units})
-    cluster.feed("s", rows)
-    cluster.run_to_end()
+    cluster = through_a_kill(sinks, rows)
     assert sorted(pl.read_parquet(tmp_path / "out" / "*" / "*.parquet")["n"].to_list()) == [0, 0, 2, 2, 4, 4]
     report = replay(cluster.log, cluster.cluster, "numbers")
     assert (report.exact, report.rows.results) == (True, 12)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from datetime import date
-from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -22,7 +20,17 @@ from holdfast.services.worker.sinks.delivery import LAST_LOOK_MS
 from holdfast.services.worker.sinks.refusals import MOST_REFUSALS
 from holdfast.services.worker.sinks.sql_database import SqlDatabase, connect
 from holdfast.services.worker.sinks.sql_statements import POSTGRESQL, TableStatements
-from tests.support.sql_site import BATCHES, EXPECTED, FIELDS, Killed, Site, killed_everywhere, table
+from tests.support.sql_site import (
+    BATCHES,
+    EXPECTED,
+    FIELDS,
+    ODD_FIELDS,
+    ODD_ROWS,
+    Killed,
+    Site,
+    killed_everywhere,
+    table,
+)
 
 
 @pytest.mark.parametrize("key", [(), ("n",)])
@@ -89,24 +97,9 @@ def test_a_row_replaces_that_of_its_key_and_a_condition_deletes_it(tmp_path: Pat
 
 
 def test_values_come_back_as_they_were(tmp_path: Path) -> None:
-    fields = {"n": "int", "day": "date?", "flag": "bool", "d": "decimal(20,2)?", "t": "timestamp?", "b": "bytes",
-              "f": "float", 'odd "%s" ?': "string"}  # fmt: skip
-    rows = pl.DataFrame(
-        {
-            "n": [-(2**63), 2**63 - 1],
-            "day": [date(2026, 1, 31), None],
-            "flag": [True, False],
-            "d": [Decimal("123456789012345678.25"), None],
-            "t": [1, None],
-            "b": [b"\xff\0", b""],
-            "f": [0.1, float("inf")],
-            'odd "%s" ?': ["ü'", ""],
-        },
-        schema=schema(fields),
-    )
-    site = Site(tmp_path, table(fields=fields))
+    site = Site(tmp_path, table(fields=ODD_FIELDS))
     site.tasks = site.tasks[:1]
-    site.deliver(site.copy(), 1, rows=lambda _: rows)
+    site.deliver(site.copy(), 1, rows=lambda _: ODD_ROWS)
     assert site.errors == []
     assert site.asked() == [
         (-(2**63), "2026-01-31", 1, "123456789012345678.25", "1970-01-01T00:00:00.000001Z", b"\xff\0", 0.1, "ü'"),
