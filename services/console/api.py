@@ -43,7 +43,7 @@ def make_app(feed: Feed, door: Door, actions: Actions) -> FastAPI:
     # Swagger's page loads its scripts from elsewhere; `api_page` needs none.
     app = FastAPI(
         title="holdfast console", version="1", docs_url=None, redoc_url=None, openapi_url=f"{ROOT}/openapi.json",
-        description="What `holdfast list`, `status`, `units`, `workers`, `events` and their like print with --json.",
+        description="Answers of `holdfast list`, `status`, `units`, `workers`, `events` and the like with --json.",
     )  # fmt: skip
     app.include_router(_reading(feed, door))
     app.include_router(_acting(actions))

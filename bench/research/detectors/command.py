@@ -72,7 +72,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     listed = "; ".join(f"{name}: {what}" for name, what in DETECTORS.items())
     parser = argparse.ArgumentParser(
         prog="bench detectors",
-        description="How often each detector suspects a worker that is well. A cluster with a hybrid job runs while "
+        description="Counts how often each detector suspects a well worker. A cluster with a hybrid job runs while "
         "the machine is loaded; what a recovery replica hears is recorded and shown to every detector, so all judge "
         "the same. A suspicion is false if the worker is heard again within five intervals. Nobody fails: how soon a "
         "failure would have been known is worked out for one half an interval after each heartbeat. The second table "

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
-from tests.unit.recovery.test_stories import cluster, loaded, moving, story, switched
+from tests.unit.recovery.clusters import cluster, loaded, moving, story, switched
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ from holdfast.schemas.assignments import PRIMARY, Change, Copy, Unshown
 from holdfast.schemas.heartbeats import CopyState
 from holdfast.services.recovery.core.unit.facts.proving import BATCHES, KEPT, Proofs
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
-from tests.unit.recovery.test_stories import cluster, mixed, moving_mixed, story
+from tests.unit.recovery.clusters import cluster, mixed, moving_mixed, story
 from tests.unit.recovery.world import NEW, OLD, OTHER, UNIT, Worker, World, plan
 
 pytestmark = pytest.mark.slow

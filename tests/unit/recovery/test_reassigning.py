@@ -10,7 +10,7 @@ import pytest
 from holdfast.services.kernel.protection.reassigning import HALF, LITERAL
 from holdfast.services.recovery.core.placement.reassignment import MOST
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
-from tests.unit.recovery.test_stories import cluster, reassigning, story
+from tests.unit.recovery.clusters import cluster, reassigning, story
 from tests.unit.recovery.world import UNIT, Worker, World, plan
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.services.recovery.core.placement.room import Candidate, Room
 from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby, Outranked, hopeless, outranked
-from tests.unit.recovery.test_stories import shared
+from tests.unit.recovery.clusters import shared
 from tests.unit.recovery.world import G, Worker, World, plan
 
 pytestmark = pytest.mark.slow
