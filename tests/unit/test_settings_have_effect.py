@@ -92,7 +92,7 @@ JOB = {
     "Sink.sql": PART,
     "SqlTable.database": "worker/sinks/sql_tables.py tests/unit/worker/test_sql_sink.py",
     "SqlTable.table": "worker/sinks/sql_tables.py tests/unit/worker/test_sql_sink.py",
-    "SqlTable.key": "worker/sinks/sql_tables.py tests/unit/worker/test_sql_sink.py",
+    "SqlTable.key": "worker/sinks/sql_database.py tests/unit/worker/test_sql_sink.py",
     "Sink.topics": "planning/several_sinks.py tests/unit/planning/test_several_sinks.py",
     "Sink.topic_by": "planning/several_sinks.py tests/unit/planning/test_several_sinks.py",
     "Sink.format": "kernel/dataflow/sink_records.py",
