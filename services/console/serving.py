@@ -43,12 +43,17 @@ class Served:
     bound_to: socket.socket | None = None
 
     def bound(self) -> Served:
-        """The settings with an open socket and its port. Raises CommandFailed if the port is taken."""
+        """The settings with a listening socket and its port. Raises CommandFailed if the port is taken.
+
+        The socket listens from here on, since its address is printed before the server runs: a browser that comes
+        earlier waits and is not refused.
+        """
         family = socket.AF_INET6 if ":" in self.address else socket.AF_INET
         made = socket.socket(family, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             made.bind((self.address, self.port))
+            made.listen()
         except OSError as error:
             made.close()
             why = error.strerror or str(error)
