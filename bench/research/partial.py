@@ -182,7 +182,8 @@ class _Run:
         self._until(self._arranged, "units are not where they are wanted")
 
     def _ready(self) -> bool:
-        told = self._out.format >= formats.TENTATIVE and self._observer.protected() and self._arranged()
+        arranged = self._arranged()  # first: a unit that has changed its host is unprotected until it is moved back
+        told = arranged and self._out.format >= formats.TENTATIVE and self._observer.protected()
         replicas = int(self._case.budget * len(self._job.plan.units))
         return told and (not replicas or len(self._planned()) == replicas == self._replicas())
 
