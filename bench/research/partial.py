@@ -69,6 +69,7 @@ class Outcome:
     """Result of a run, with times in seconds since the loss.
 
     Attributes:
+        detected_s: time until recovery has decided about the first lost unit.
         recovered_s: time until the last lost unit has done all that it had done before.
         first_s: time until a read_committed reader had a tentative row; None without one.
         promised: output fidelity by the plan of replicas.
@@ -78,6 +79,7 @@ class Outcome:
         inexact: number of rows lost, doubled or wrong, and of keys that stayed tentative.
     """
 
+    detected_s: float
     recovered_s: float
     first_s: float | None
     promised: float
@@ -158,6 +160,7 @@ class _Run:
         found = replay(cluster.log, cluster.topics, job.plan.job).rows
         first_ms = rows.first_after(since_ms)
         return Outcome(
+            self._detected_s(lost, since_ms),
             recovered_s,
             None if first_ms is None else (first_ms - since_ms) / 1000,
             self._promised(),
@@ -252,6 +255,10 @@ class _Run:
             self._job.watch(AWAY_S)
             self._arrive(NEW, MANY, standbys=-1)
         return lost
+
+    def _detected_s(self, lost: list[str], since_ms: float) -> float:
+        decided = (one for one in self._job.events if one.kind == "decided" and one.unit in lost)
+        return (min(one.time_ms for one in decided if one.time_ms >= since_ms) - since_ms) / 1000
 
     def _recovered_s(self, lost: list[str], since_ms: float) -> float:
         def at_ms() -> dict[str, float]:
