@@ -117,7 +117,14 @@ def test_the_same_job_is_measured_with_tentative_results_and_without(jobs_of: Ki
 
 
 def test_the_figure_of_workers_is_judged_by_what_was_measured() -> None:
-    point = {"recovered_s": 1.0, "recovery_s": 0.5, "promised": 0.4, "stated": 0.5, "checkpoint_share": 0.1, "inexact": 0.0}
+    point = {
+        "recovered_s": 1.0,
+        "recovery_s": 0.5,
+        "promised": 0.4,
+        "stated": 0.5,
+        "checkpoint_share": 0.1,
+        "inexact": 0.0,
+    }
     data = {key: dict(point) for key in P10W.keys}
     for at, technique in enumerate(TECHNIQUES):
         for lost in ("one", "all"):
