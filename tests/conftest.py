@@ -6,7 +6,6 @@ import faulthandler
 import gc
 import logging
 import os
-import re
 import sys
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import nullcontext
@@ -33,9 +32,8 @@ from tests.support.processor_time import SPENT, by_folder, dearest, processor_s
 TESTS = Path(__file__).parent
 CLUSTERS, CLUSTER_MARKS = ("contract", "integration"), ("kafka", "spark", "docker", "alone")
 """Where ./scripts/test looks for tests with these marks: it would not run others."""
-CONTAINERS, BROKER = "containers", "the broker of the session"
-ASKS_FOR_THE_BROKER = re.compile(r"^def \w+\([^)]*\b(kafka: str|kafka_log: KafkaLog|log: Log\b)", re.MULTILINE)
-"""The signature of a test or fixture."""
+CONTAINERS, BROKER = "docker", "session_broker"
+"""Marks: all files with one of these go to one process of xdist."""
 MOST_SAID = 8_000
 """Characters of an exception below the logs."""
 DEAREST = 12
@@ -75,8 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _turn(item: pytest.Item) -> list[bool]:
-    without = {mark: item.get_closest_marker(mark) is None for mark in ("docker", "spark", "slow")}
-    return [without["docker"], without["spark"], not _on_the_session_s_broker(item.path), without["slow"]]
+    return [item.get_closest_marker(mark) is None for mark in (CONTAINERS, "spark", BROKER, "slow")]
 
 
 _BEGAN_S = pytest.StashKey[float]()
@@ -102,13 +99,9 @@ def _shares(folder: Path) -> bool:
 
 
 @cache
-def _with_containers(file: Path) -> bool:
-    return file.exists() and "pytest.mark.docker" in file.read_text()
-
-
-@cache
-def _on_the_session_s_broker(file: Path) -> bool:
-    return file.exists() and ASKS_FOR_THE_BROKER.search(file.read_text()) is not None
+def _marked(file: Path, mark: str) -> bool:
+    """The scheduler knows the names of tests, and no marks."""
+    return file.exists() and f"pytest.mark.{mark}" in file.read_text()
 
 
 class Together(LoadScopeScheduling):  # type: ignore[misc]
@@ -122,11 +115,11 @@ class Together(LoadScopeScheduling):  # type: ignore[misc]
         that ask for the session's broker, which each process would start for itself.
         """
         file = TESTS.parent / nodeid.partition("::")[0]
-        if _with_containers(file):
+        if _marked(file, CONTAINERS):
             return CONTAINERS
         if file.parent != TESTS and _shares(file.parent):
             return str(file.parent)
-        return BROKER if _on_the_session_s_broker(file) else str(file)
+        return BROKER if _marked(file, BROKER) else str(file)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """The test in which a process died counts as run: it would end the next process, too. What of its folders is
@@ -209,7 +202,18 @@ def _messages() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Bootstrap servers of one embedded broker for the whole session: give topics and groups names of their own."""
+def _broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with running_kafka(tmp_path_factory.mktemp("kafka")) as broker:
         yield broker.bootstrap_servers
+
+
+@pytest.fixture(scope="module")
+def kafka(request: pytest.FixtureRequest) -> str:
+    """Bootstrap servers of one embedded broker for the whole session: give topics and groups names of their own.
+
+    Without the mark, another process of xdist could run the file, and would start a broker for that file alone.
+    """
+    if request.node.get_closest_marker(BROKER) is None:
+        pytest.fail(f"{request.node.nodeid} asks for the broker: its pytestmark lacks {BROKER}", pytrace=False)
+    servers: str = request.getfixturevalue("_broker")
+    return servers

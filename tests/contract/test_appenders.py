@@ -22,6 +22,8 @@ from tests.contract.collecting import (
     scanned,
 )
 
+pytestmark = pytest.mark.session_broker
+
 
 def test_records_keep_their_order(log: Log, reader: Reader) -> None:
     partition, values = new_partition(log), numbers(5_000)

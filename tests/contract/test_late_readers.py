@@ -17,6 +17,8 @@ from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Log
 from tests.unit.decisions.test_standings import fold, history_with_snapshots
 
+pytestmark = pytest.mark.session_broker
+
 RECORDS, EVERY = 12_000, 1_000
 DEADLINE_S = 60.0
 

@@ -13,6 +13,8 @@ from holdfast.services.log.protocol import Log, Rows
 from holdfast.services.log.record_sizes import size_alone
 from tests.contract.collecting import expect_scanned
 
+pytestmark = pytest.mark.session_broker
+
 _LIMIT = 100_000
 
 

@@ -27,6 +27,8 @@ from tests.contract.collecting import (
     scanned,
 )
 
+pytestmark = pytest.mark.session_broker
+
 
 def test_reading_starts_at_the_assigned_position(log: Log, reader: Reader) -> None:
     partition = new_partition(log)

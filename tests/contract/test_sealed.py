@@ -20,6 +20,8 @@ from holdfast.services.log.seal.seal import Keyring
 from holdfast.services.log.seal.sealed import SealedLog
 from tests.contract import test_appenders, test_readers, test_topics, test_transactions
 
+pytestmark = pytest.mark.session_broker
+
 DIFFERS = {
     "test_a_record_comes_back_as_it_was_written",  # with one header more
     "test_a_transaction_over_two_topics_shows_all_rows",  # the same

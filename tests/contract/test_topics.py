@@ -26,6 +26,8 @@ from tests.contract.collecting import (
 )
 from tests.support.commands import until as wait_until
 
+pytestmark = pytest.mark.session_broker
+
 
 def test_create_leaves_existing_topics_as_they_are(log: Log) -> None:
     name = new_topic(log, 2, retention_ms="60000")

@@ -22,6 +22,8 @@ from tests.contract.collecting import (
     scanned,
 )
 
+pytestmark = pytest.mark.session_broker
+
 
 def test_a_transaction_over_two_topics_shows_all_rows(log: Log) -> None:
     rows, position = new_partition(log), new_partition(log)

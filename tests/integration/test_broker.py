@@ -15,7 +15,7 @@ from holdfast.services.node.kafka.fencing import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
 
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.session_broker]
 
 DEADLINE_S = 60.0
 VALUES = [b"%d" % i for i in range(100)]

@@ -14,7 +14,8 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.faust.catching_up import catch_up, continue_group, recent
 from holdfast.services.log.kafka.log import KafkaLog
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.session_broker]
+
 HISTORY_MS = 10_000
 AHEAD_MS = -60_000
 """Recent, however long this test is held up."""

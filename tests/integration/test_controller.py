@@ -28,7 +28,7 @@ from holdfast.services.kernel.versions import versions
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.log.protocol import Message
 
-pytestmark = [pytest.mark.kafka]
+pytestmark = [pytest.mark.kafka, pytest.mark.session_broker]
 
 DEADLINE_S = 120.0
 AT_ONCE_S = 5.0

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from tests.conftest import BROKER, CONTAINERS, Together
 
 BAD, NEXT, OTHER = (
@@ -96,7 +98,12 @@ def test_all_tests_with_containers_go_to_one_process_and_no_others_with_them() -
 
 def test_the_broker_of_the_session_is_started_by_a_single_process() -> None:
     split = scheduler(Node())._split_scope
-    asking = ("contract/test_readers.py", "contract/test_late_readers.py", "integration/test_controller.py")
+    asking = ("contract/test_readers.py", "contract/test_sealed.py", "integration/test_controller.py")
     assert {split(f"tests/{file}::t") for file in asking} == {BROKER}
     for file in ("contract/test_logins.py", "integration/test_hosts.py", "integration/local/test_main_job.py"):
         assert split(f"tests/{file}::t") != BROKER, f"{file} has a broker of its own"
+
+
+def test_the_broker_of_the_session_is_refused_to_a_file_without_the_mark(request: pytest.FixtureRequest) -> None:
+    with pytest.raises(pytest.fail.Exception, match="its pytestmark lacks session_broker"):
+        request.getfixturevalue("kafka")
