@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
@@ -17,7 +18,7 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.dataflow.sink_records import CLOSING, FINAL, RowsOf
-from holdfast.services.kernel.plans.layout import below, senders, unit_layouts
+from holdfast.services.kernel.plans.layout import RemoteInput, below, senders, unit_layouts
 from holdfast.services.kernel.plans.priorities import needed, tentative
 from holdfast.services.log.protocol import Log
 from holdfast.services.recovery.core.unit.table.moves import Move
@@ -27,6 +28,9 @@ from tests.simulation.kafka.names import TOPICS
 from tests.simulation.processes.jobs import NAME, SOURCE_FIELDS, DrawnJob, fussy, planned
 
 PLACED = tuple(f"{sign.value}: {move.value}" for sign in FAILURES for move in (Move.PLACE, Move.RESTORE))
+
+PASSING = ("union", "aggregate", "filter", "select", "sink")
+"""Kinds of operators whose outputs have the watermark of their inputs."""
 
 KNOWN_US = 3_000_000
 """By then every worker has read that an outage is over, unless it is frozen or slow to read."""
@@ -206,6 +210,7 @@ def check(written: Sequence[Written], plan: Plan) -> Iterator[str]:
     for one in written:
         yield from found.read(one)
     yield from _unbidden(written, plan)
+    yield from _held_back(written, plan)
 
 
 def _unbidden(written: Sequence[Written], plan: Plan) -> Iterator[str]:
@@ -229,3 +234,29 @@ def _unbidden(written: Sequence[Written], plan: Plan) -> Iterator[str]:
                 yield f"unbidden: {sender} sent batch {header.batch} tentatively, and nothing above it was out"
             if not any(unit == sender and incarnation in one.author for unit, incarnation in led):
                 yield f"unbidden: {one.author} sent batch {header.batch} of {sender}, which it has never led"
+
+
+def _held_back(written: Sequence[Written], plan: Plan) -> Iterator[str]:
+    """The watermark of a tentative frame is at least the lowest one of all frames of that batch that its sender may
+    have read by then: a unit that is out holds none back. Units with tasks of sources have watermarks of their own.
+    """
+    topics = TOPICS.job(plan.job, plan.generation)
+    layouts = unit_layouts(plan, topics)
+    senders_of = senders(layouts)
+    inputs = {
+        name: {source.partition for task in layout.tasks for source in task.inputs if isinstance(source, RemoteInput)}
+        for name, layout in layouts.items()
+        if all(task.operator.kind in PASSING for task in layout.tasks)
+    }
+    known = defaultdict[tuple[Partition, int], dict[int, int]](dict)
+    for one in written:
+        if not one.partition.topic.startswith(f"{topics.root}.data."):
+            continue
+        header = unpack(one.value)
+        sender = senders_of.get(one.partition, {}).get(header.writer, "")
+        if header.flags & TENTATIVE and sender in inputs:
+            read = [mark for partition in inputs[sender] for mark in known[partition, header.batch].values()]
+            if read and header.watermark < min(read):
+                yield f"held back: {sender} sent batch {header.batch} tentatively at {header.watermark} < {min(read)}"
+        of_batch = known[one.partition, header.batch]
+        of_batch[header.writer] = min(header.watermark, of_batch.get(header.writer, header.watermark))

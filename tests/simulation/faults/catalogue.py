@@ -13,6 +13,7 @@ from tests.simulation.faults.hosts import (
     clock,
     crash,
     deadly,
+    deadly_line,
     during,
     fast,
     felled,
@@ -28,7 +29,7 @@ from tests.simulation.faults.hosts import (
     unexpected,
 )
 from tests.simulation.faults.moments import crash_at, dies_behind, fork_dies, half_applied, in_hand, strike, usurped
-from tests.simulation.faults.network import cut, grown, lag, leaderless, outage, stale, stranger
+from tests.simulation.faults.network import cut, grown, lag, leaderless, outage, stale, stale_outage, stranger
 from tests.simulation.faults.people import command, drill, move, policy, policy_again, resubmit, rollback
 from tests.simulation.faults.releases import accept, newer, upgraded
 from tests.simulation.faults.retention import felled_at_the_end
@@ -47,6 +48,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "stuck-loop": during(set_stuck(True), set_stuck(False)),
     "hung": hang,
     "deadly": deadly,
+    "deadly-line": deadly_line,
     "unexpected": unexpected,
     "killed": killed,
     "upgraded": upgraded,
@@ -61,6 +63,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "command": command,
     "resubmit": resubmit,
     "stale": stale,
+    "stale-outage": stale_outage,
     "usurped": usurped,
     "in-hand": in_hand,
     "dies-behind": dies_behind,

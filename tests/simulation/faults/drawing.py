@@ -93,6 +93,8 @@ def _aimed(
     return (
         (0, "hung", lambda kind: of(kind, worker)),
         (0, "deadly", lambda kind: of(kind, (), 0, random.choice(roles.units), random.randint(1, 5))),
+        (0, "deadly-line", lambda kind: of(kind, (), 0, random.choice(roles.units))),
+        (0, "stale-outage", lambda kind: of(kind, (), 0, random.choice(roles.units))),
         (0, "unexpected", lambda kind: of(kind, (), 0, _draw_error(random, roles), random.choice((1, 1, 2, 4)))),
         (0, "killed", lambda kind: of(kind, worker, min(ms, 1_000), "", random.randint(0, 9))),
         (

@@ -73,6 +73,11 @@ def deadly(cluster: Cluster, fault: Fault) -> None:
         cluster.deadly[last.unit] = last.batch + fault.count
 
 
+def deadly_line(cluster: Cluster, fault: Fault) -> None:
+    """detail: a unit whose work at tentative batches ends every worker; its stable batches do not."""
+    cluster.deadly_lines.add(fault.detail)
+
+
 def unexpected(cluster: Cluster, fault: Fault) -> None:
     """detail: a unit, one in a history, and what its next count copies are at when they meet an error that nobody
     foresaw; loading also needs a new copy."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from random import Random
 
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.outages import Outage
+from holdfast.schemas.topics import Partition
+from holdfast.services.decisions.assigned import Assigned
 from tests.simulation.faults import strangers
 from tests.simulation.faults.fault import Fault
 from tests.simulation.faults.hosts import during
-from tests.simulation.kafka.names import kind_of
+from tests.simulation.kafka.names import TOPICS, kind_of
 from tests.simulation.processes.cluster import Cluster
 from tests.simulation.processes.hosts import WorkerProcess
 from tests.simulation.processes.jobs import draw_growth
@@ -39,6 +44,34 @@ def stale(cluster: Cluster, fault: Fault) -> None:
         if cluster.broker.has(one.partition):
             cluster.broker.author = "stale"
             cluster.broker.put(one.partition, one.value, None, None)
+
+
+def stale_outage(cluster: Cluster, fault: Fault) -> None:
+    """A replica that has not read a unit's newest placement says that the unit is out: it names the epoch before.
+
+    detail: a unit.
+    """
+    read = Assigned()
+    for one in cluster.broker.written:
+        if one.partition == Partition(TOPICS.assignments, 0):
+            read.read(assignments.decode(one.value))
+    placed = [change for unit, change in read.units().items() if unit.endswith(f"/{fault.detail}") and change.epoch > 1]
+    for change in placed:
+        job, _, name = change.unit.partition("/")
+        last = read.outage(change.unit)
+        if (last is None or last.over) and cluster.broker.available:
+            cluster.broker.author = "stale"
+            outage = Outage(
+                job.partition("@")[0],
+                job.partition("@")[2],
+                name,
+                1 if last is None else last.number + 1,
+                epoch=change.epoch - 1,
+                upto=0,
+                fidelity={},
+            )
+            record = assignments.encode(Assignment("recovery-late", 0, (), outages=(outage,)))
+            cluster.broker.put(Partition(TOPICS.assignments, 0), record, None, None)
 
 
 def grown(cluster: Cluster, fault: Fault) -> None:

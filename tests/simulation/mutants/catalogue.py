@@ -145,9 +145,12 @@ from tests.simulation.mutants.incidents import (
     waiting_for_ever,
 )
 from tests.simulation.mutants.outages import (
+    crash_at_a_tentative_batch_counts,
     outage_never_over,
     outage_not_noted_with_the_placement,
+    outage_of_any_epoch,
     outage_withdrawn_by_the_placement,
+    sources_wait_for_tentative_units,
 )
 from tests.simulation.mutants.paced import missing_records_not_looked_for, records_passed_over_when_paced
 from tests.simulation.mutants.policies import (
@@ -218,18 +221,24 @@ from tests.simulation.mutants.tentative import (
     dead_letters_of_the_line,
     final_row_does_not_close,
     fork_reads_later_values,
+    fork_survives_a_jump,
     fork_writes_through,
     lent_frames_are_not_read_again,
     line_works_though_nothing_is_out,
+    marker_waits_for_tentative_frames,
     open_rows_forgotten_at_a_takeover,
+    positions_ordered_by_batch_alone,
     rows_closed_by_batch,
     rows_closed_only_by_the_end,
     rows_closed_without_a_record,
+    stable_batches_wait_for_the_line,
+    standby_works_tentatively,
     tentative_frame_taken_as_stable,
     tentative_frames_not_flagged,
     tentative_rows_move_the_position,
     tentative_rows_under_results_final,
     totals_are_taken_back,
+    watermark_held_by_who_is_out,
 )
 from tests.simulation.mutants.trimmed_cuts import (
     cuts_trimmed_to_an_own_estimate,
@@ -473,6 +482,14 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(tentative_rows_under_results_final, "unasked", 12, "forks", run_ms=6_000),
     Mutant(dead_letters_of_the_line, "replay differs", 12, "forks", run_ms=6_000),
     Mutant(lent_frames_are_not_read_again, "outage open", 9, "forks", run_ms=6_000),
+    Mutant(outage_of_any_epoch, "snapshot", 5, "stale-outages", run_ms=2_500),
+    Mutant(sources_wait_for_tentative_units, "stopped", 23, "unplaced", run_ms=12_000),
+    Mutant(crash_at_a_tentative_batch_counts, "quarantine", 7, "deadly-lines", run_ms=6_000),
+    Mutant(positions_ordered_by_batch_alone, "delivered", 5, "forks", run_ms=2_500),
+    Mutant(standby_works_tentatively, "unbidden", 3, "standby-forks", run_ms=8_000),
+    Mutant(marker_waits_for_tentative_frames, "marker", 4, "forks"),
+    Mutant(stable_batches_wait_for_the_line, "outage open", 5, "forks", run_ms=2_500),
+    Mutant(watermark_held_by_who_is_out, "held back", 1, "forks"),
     Mutant(line_works_though_nothing_is_out, "unbidden", 4, "outages", run_ms=1_500),
     Mutant(outage_not_noted_with_the_placement, "outage unsaid", 11, "outages", run_ms=3_000),
     Mutant(skipped_records_not_counted, "gap", 3, "gaps"),
@@ -483,5 +500,5 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(drill_of_whatever_there_is, "drilled", 6, "adaptive", run_ms=1_500),
 )
 
-EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more)
+EQUIVALENT: tuple[Bug, ...] = (any_run_applied, records_below_a_snapshot_once_more, fork_survives_a_jump)
 """For these another rule stands in: their docstring says which, and which bug leaves out both."""

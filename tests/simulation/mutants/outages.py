@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 from unittest import mock
 
+from msgspec import structs
+
+from holdfast.schemas.outages import Outage
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.outages import noting
 from holdfast.services.recovery.core.outages.noting import Outages
+from holdfast.services.recovery.core.unit.facts import crashes
 from holdfast.services.recovery.core.unit.rules.stranding import without_leader
 from holdfast.services.recovery.core.unit.situation import Situation
+from holdfast.services.worker.core.counting import Counting
 from tests.simulation.mutants.bug import method
 
 
@@ -40,3 +45,30 @@ def outage_not_noted_with_the_placement() -> AbstractContextManager[object]:
             seen.add(key)
 
     return mock.patch.object(Outages, "look_at", look_at)
+
+
+@method(Assigned, "_read_outage")
+def outage_of_any_epoch(true: Callable[..., None], self: Assigned, one: Outage) -> None:
+    """A replica that has not read the newest placement of a unit may say that the unit is out."""
+    last = self.outage(one.unit_key)
+    if (last is None or last.over) and not one.over and self.epoch(one.unit_key):
+        one = structs.replace(one, epoch=self.epoch(one.unit_key))
+    true(self, one)
+
+
+@method(Counting, "slowest")
+def sources_wait_for_tentative_units(
+    true: Callable[..., int], self: Counting, own: str, processed: Any, newest: int, now_ms: float, runs: Any
+) -> int:
+    """Units below one that is out hold the sources back, as if their tentative batches were stable."""
+    true(self, own, processed, newest, now_ms, runs)
+    return min((batch for unit, batch in processed.items() if unit == own or unit not in self._away), default=0)
+
+
+def crash_at_a_tentative_batch_counts() -> AbstractContextManager[object]:
+    """It is one like that at a stable batch: no outage is banned by it, and the third one is no chance."""
+    ended: Callable[..., None] = lambda self, record, assigned: None  # noqa: E731
+    both = ExitStack()
+    both.enter_context(mock.patch.object(crashes, "LINE", "none"))
+    both.enter_context(mock.patch.object(Outages, "ended", ended))
+    return both

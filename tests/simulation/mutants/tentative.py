@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
+from holdfast.schemas.checkpoints import Marker
+from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.dead_letters import DeadLetter, encode
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.frames import FLAG_TENTATIVE
 from holdfast.services.kernel.dataflow import merging
 from holdfast.services.kernel.dataflow.merging import InputPartition
 from holdfast.services.kernel.dataflow.open_rows import NEVER, OpenRows
+from holdfast.services.kernel.dataflow.unit import Sent
 from holdfast.services.kernel.state.forked import ForkedTable
 from holdfast.services.log.protocol import Rows
 from holdfast.services.planning import tentative as planning_of_tentative
+from holdfast.services.worker.core.tentative import State
 from holdfast.services.worker.sinks import tentative_rows
-from holdfast.services.worker.sinks.tentative_rows import TentativeRows
+from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
 from holdfast.services.worker.unit.outbox import Outbox
+from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.running import Running
 from holdfast.services.worker.unit.tentative import TentativeLine
+from holdfast.services.worker.unit.view import CopyView
 from tests.simulation.mutants.bug import method
 
 
@@ -136,3 +144,67 @@ def open_rows_forgotten_at_a_takeover(
     true: Callable[..., None], self: TentativeRows, open: Any, sink: Any, ours: Any, message: Any
 ) -> None:
     """A copy that takes over reads nothing back."""
+
+
+def positions_ordered_by_batch_alone() -> AbstractContextManager[object]:
+    """Those of transactions with tentative rows have the batch of the one before: the first of them counts."""
+    return mock.patch.object(Delivered, "order", property(lambda self: (self.batch,)))
+
+
+def standby_works_tentatively() -> AbstractContextManager[object]:
+    """Every copy that processes has a line and sends its frames, also one that does not lead and holds its outputs."""
+
+    def leads(self: TentativeLine, seen: CopyView) -> bool:
+        return seen.flags.process and not seen.undecided and not self._processing.ended
+
+    def send(self: Outputs, ahead: Ahead, sent: Sequence[Sent]) -> None:
+        self.outbox.send_tentative(ahead.number, sent)
+
+    both = ExitStack()
+    both.enter_context(mock.patch.object(TentativeLine, "_leads", leads))
+    both.enter_context(mock.patch.object(Outputs, "takes_tentative", True))
+    both.enter_context(mock.patch.object(Outputs, "send_tentative", send))
+    return both
+
+
+@method(Outbox, "send_tentative")
+def marker_waits_for_tentative_frames(true: Callable[..., None], self: Outbox, batch: int, sent: Any) -> None:
+    """They are counted like stable ones, of batches that come later."""
+    for partition, frame in self._frames.encode(batch, sent, self.epoch, self._format(), FLAG_TENTATIVE):
+        self.append(batch, partition, frame)
+
+
+@method(Running, "_process")
+def stable_batches_wait_for_the_line(true: Callable[..., None], self: Running, seen: CopyView) -> None:
+    """While a copy works tentatively, no stable batch is processed."""
+    if self._line._state.state is not State.FORKED:
+        true(self, seen)
+
+
+@method(InputPartition, "peek")
+def watermark_held_by_who_is_out(true: Callable[..., Any], self: InputPartition, batch: int, absent: Any) -> Any:
+    """A writer that is left out has no watermark, and the lowest one counts."""
+    found = true(self, batch, absent)
+    if found is not None and found.writers < len(self._writers):
+        found = replace(found, watermark=NO_WATERMARK)
+    return found
+
+
+def fork_survives_a_jump() -> AbstractContextManager[object]:
+    """The fork goes on over a state that another copy's checkpoint has replaced.
+
+    Nothing can come of this: a copy jumps only while it does not lead, and a line ends with the lead. test_tentative.py
+    of the worker holds both ends, with the lead and with a void fork.
+    """
+    both = ExitStack()
+    both.enter_context(mock.patch.object(Running, "jumped", _jumped))
+    both.enter_context(
+        mock.patch.object(ForkedTable, "void", property(lambda self: False, lambda self, void: None), create=True)
+    )
+    return both
+
+
+def _jumped(self: Running, marker: Marker) -> None:
+    self._processing.jump(marker)
+    self._skipping.reached(marker)
+    self.marked(marker)

@@ -56,7 +56,8 @@ UNEXPECTED = ("copy-faulted", "warm-up-failed")
 class Cluster:
     """processes: the newest incarnation of each role. wrong: what a process raised or reported that it never may.
 
-    deadly: units whose work ends every worker, from which batch on. upgraded: with which versions workers start.
+    deadly: units whose work ends every worker, from which batch on. deadly_lines: names of those whose tentative
+    batches do. upgraded: with which versions workers start.
     planned: what was wrong with plans of standbys that move.
     accepted_us: when the user let the versions lead that ran then.
     held: topics that their user is replacing, and the records that wait meanwhile. healed_us: when all faults
@@ -81,6 +82,7 @@ class Cluster:
         self.wrong: list[str] = []
         self.held: dict[str, list[Feed]] = {}
         self.deadly: dict[str, int] = {}
+        self.deadly_lines = set[str]()
         self.errors = Errors()
         self.upgraded: dict[str, Mapping[str, str]] = {}
         self.accepted_us = -1
@@ -128,7 +130,7 @@ class Cluster:
             incarnation = own.partition("/")[2]
             self.processes[role] = WorkerProcess(
                 role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
-                self._slots, self.images, self.captures, self.deadly, self.errors,
+                self._slots, self.images, self.captures, self.deadly, self.deadly_lines, self.errors,
                 self.upgraded.get(role, VERSIONS), self._costing,
                 self._standbys[role], old=role in self.old,
             )  # fmt: skip

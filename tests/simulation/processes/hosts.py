@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from functools import partial
 from random import Random
 from typing import Any, Protocol
@@ -11,7 +11,7 @@ from unittest import mock
 
 from holdfast.schemas import formats
 from holdfast.schemas.costs import Costs
-from holdfast.schemas.heartbeats import At, Heartbeat, encode
+from holdfast.schemas.heartbeats import LINE, At, Heartbeat, encode
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.hosting.doing import Doing
@@ -90,14 +90,18 @@ class Errors:
 
 
 class DeadlyTraces(Traces):
-    """Dies where a unit's work is deadly. deadly: from which batch on, by unit. processes: whether a unit does here.
-    errors: raised where they are due."""
+    """Dies where a unit's work is deadly. deadly: from which batch on, by unit. lines: names of the units whose
+    tentative batches are. processes: whether a unit does here. errors: raised where they are due."""
 
-    def __init__(self, deadly: Mapping[str, int], processes: Callable[[str], bool], errors: Errors) -> None:
+    def __init__(
+        self, deadly: Mapping[str, int], lines: Set[str], processes: Callable[[str], bool], errors: Errors
+    ) -> None:
         super().__init__()
-        self._deadly, self._processes, self._errors = deadly, processes, errors
+        self._deadly, self._lines, self._processes, self._errors = deadly, lines, processes, errors
 
     def runs(self, unit: str, batch: int, what: str = "") -> Traces:
+        if what == LINE and unit.rpartition("/")[2] in self._lines:
+            raise Dies(At(unit, 0, LINE))
         if what:
             return super().runs(unit, batch, what)
         if batch >= self._deadly.get(unit, batch + 1) and self._processes(unit):
@@ -224,6 +228,7 @@ class WorkerProcess(HostProcess):
         images: Images,
         captures: Captures,
         deadly: Mapping[str, int],
+        deadly_lines: Set[str],
         errors: Errors,
         versions: Mapping[str, str] = VERSIONS,
         costing: bool = False,
@@ -233,7 +238,7 @@ class WorkerProcess(HostProcess):
         self.reads = formats.FIRST if old else formats.NEWEST
         self.versions, self._costing, self._standbys = versions, costing, standbys
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
-        self._errors = errors
+        self._errors, self._deadly_lines = errors, deadly_lines
         self.dies: Callable[[At], None] = lambda at: None
         kind = ODD if versions == ODD_VERSIONS else ("lenient", STRICT)[int(own[-1]) % 2]
         self._version = f"{kind}-{name}"
@@ -256,7 +261,7 @@ class WorkerProcess(HostProcess):
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
             answers=LinkBlocking(self.link),
-            doing=Doing(DeadlyTraces(self._deadly, self._processes, self._errors)),
+            doing=Doing(DeadlyTraces(self._deadly, self._deadly_lines, self._processes, self._errors)),
         )
         self.begin_beating(self.worker, self.worker._decisions.assigned)
 
