@@ -26,6 +26,7 @@ from bench.rig.saying import say
 from holdfast.schemas import commands, formats, heartbeats
 from holdfast.schemas.assignments import job_key
 from holdfast.schemas.commands import Command
+from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.audit.replaying import replay
@@ -125,6 +126,13 @@ class Captures(Following):
 def merges(unit: str) -> bool:
     """The unit has no source."""
     return not unit.startswith("events")
+
+
+def recovered_ms(active: Event) -> float:
+    """The time at which a unit had recovered. The event comes with the last phase, mostly the first output."""
+    phases = active.phases_ms
+    ended = phases.get("activation", 0.0) + phases.get("replay", 0.0)
+    return active.time_ms - max(ended, phases.get("first_output", 0.0), phases["recovered"]) + phases["recovered"]
 
 
 class _Run:
@@ -263,7 +271,7 @@ class _Run:
     def _recovered_s(self, lost: list[str], since_ms: float) -> float:
         def at_ms() -> dict[str, float]:
             done = [one for one in self._job.events if one.time_ms >= since_ms and "recovered" in one.phases_ms]
-            return {one.unit: one.time_ms for one in reversed(done) if one.unit in lost}
+            return {one.unit: recovered_ms(one) for one in reversed(done) if one.unit in lost}
 
         self._until(lambda: len(at_ms()) == len(lost), lambda: f"not recovered: {sorted(set(lost) - set(at_ms()))}")
         return (max(at_ms().values()) - since_ms) / 1000

@@ -16,9 +16,10 @@ from bench.outages.rows import Rows
 from bench.outages.strikes import BROKER, FORK, FREEZE, KILL, UNIT, Outcome, counts, exact, left_of, report, rounds
 from bench.outages.strikes import strikes as strikes_of
 from bench.research.papers.p10w import HALF, NONE, P10W, SELDOM, TECHNIQUES
-from bench.research.partial import FIRST, KEYS, MERGING, SOURCES, merges, record
+from bench.research.partial import FIRST, KEYS, MERGING, SOURCES, merges, record, recovered_ms
 from bench.rig.jobs import tree
 from holdfast.schemas.decided import Id
+from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.dataflow.sink_records import RowsOf
 from holdfast.services.planning.loading import load
@@ -136,3 +137,9 @@ def test_the_figure_of_workers_is_judged_by_what_was_measured() -> None:
     data[HALF]["first_s"] = 1.5
     data[NONE]["inexact"] = 1.0
     assert len([check for check in P10W.checks(data) if not check.holds]) == 3
+
+
+def test_a_unit_has_recovered_before_its_first_output_ends_the_takeover() -> None:
+    phases = {"activation": 20.0, "replay": 5.0, "first_output": 180.0, "recovered": 30.0}
+    assert recovered_ms(Event(1_000, "unit-active", phases_ms=phases)) == 850.0
+    assert recovered_ms(Event(1_000, "unit-active", phases_ms=phases | {"recovered": 200.0})) == 1_000.0
