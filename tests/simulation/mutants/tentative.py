@@ -191,7 +191,7 @@ def watermark_held_by_who_is_out(true: Callable[..., Any], self: InputPartition,
 
 
 def fork_survives_a_jump() -> AbstractContextManager[object]:
-    """The fork goes on over a state that another copy's checkpoint has replaced.
+    """The fork continues over a state that another copy's checkpoint has replaced.
 
     Nothing can come of this: a copy jumps only while it does not lead, and a line ends with the lead. test_tentative.py
     of the worker holds both ends, with the lead and with a void fork.
