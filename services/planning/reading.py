@@ -109,7 +109,7 @@ def _read_yaml(text: str, name: str) -> Any:
             raise JobRejected(duplicates)
         return loader.construct_document(root)
     except yaml.MarkedYAMLError as error:
-        raise _rejected(_place(name, error), f"not YAML: {_what(error)}", _HINTS.get(error.problem or "", "")) from None
+        raise _rejected(_place(name, error), f"not YAML: {_what(error)}", _hint(error.problem or "")) from None
     except yaml.YAMLError as error:
         raise _rejected(name, f"not YAML: {' '.join(str(error).split())}") from None
     finally:
@@ -121,7 +121,12 @@ _HINTS = {
     "found character '\\t' that cannot start any token": "indent with spaces, not tabs",
     "mapping values are not allowed here": "quote text that holds a colon followed by a space",
     "expected a single document in the stream": "one job a file",
+    "expected '<document start>'": "a job file is one mapping, a line `NAME: VALUE` for each setting",
 }
+
+
+def _hint(problem: str) -> str:
+    return next((hint for words, hint in _HINTS.items() if problem.startswith(words)), "")
 
 
 def _place(name: str, error: yaml.MarkedYAMLError) -> str:
@@ -145,16 +150,17 @@ def _duplicates(root: yaml.Node) -> Iterator[Problem]:
         if isinstance(node, yaml.SequenceNode):
             waiting += [(f"{path}[{index}]", item) for index, item in enumerate(node.value)]
         elif isinstance(node, yaml.MappingNode):
-            lines: dict[str, int] = {}
+            lines: dict[str, list[int]] = {}
             for key, value in node.value:
                 if not isinstance(key, yaml.ScalarNode):
                     continue
-                line = key.start_mark.line + 1
-                under = _under(path, key.value)
-                if key.value in lines and key.value != "<<":
-                    yield Problem(under, f"written twice, in lines {lines[key.value]} and {line}", "keep one of them")
-                lines.setdefault(key.value, line)
-                waiting.append((under, value))
+                lines.setdefault(key.value, []).append(key.start_mark.line + 1)
+                waiting.append((_under(path, key.value), value))
+            for name, found in lines.items():
+                if len(found) > 1 and name != "<<":
+                    times = "twice, in" if len(found) == 2 else f"{len(found)} times, first in"
+                    message = f"written {times} lines {found[0]} and {found[1]}"
+                    yield Problem(_under(path, name), message, "keep one of them")
 
 
 def _under(path: str, key: str) -> str:

@@ -88,6 +88,9 @@ def _type_hint(error: ErrorDetails, kind: str) -> str:
     if kind == "a list" and error["loc"][-1:] == ("select",) and isinstance(value, dict) and value:
         name, expression = next(iter(value.items()))
         return f"write ['{expression} AS {name}']"
+    if kind == "text" and isinstance(value, (bool, int, float)):
+        named = error["loc"] == ("name",) or (len(error["loc"]) == 3 and error["loc"][-1] == "[key]")
+        return _PATTERNS["name"] if named else f'write it in quotes: "{_shown(value)}"'
     if value is None and "fields" in error["loc"]:
         return 'quote a type that holds a comma, such as "decimal(10,2)"'
     if isinstance(value, str) and kind in ("a number", "a whole number") and re.fullmatch(r"[\d.]+", value):
@@ -179,7 +182,7 @@ def _number(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     if isinstance(value, float) and "e" in text and 1e-6 <= abs(value) < 1e60:
         text = digits(value)
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -151,6 +151,16 @@ def test_every_duplicate_key_is_told_with_its_lines() -> None:
     ]
 
 
+def test_a_key_that_is_written_many_times_is_one_problem() -> None:
+    assert told("name: a\n" * 1_000) == [("name", "written 1000 times, first in lines 1 and 2", "keep one of them")]
+
+
+def test_lines_that_are_no_mapping_are_refused_with_what_a_job_file_is() -> None:
+    ((path, message, hint),) = told("'a' 'b'\nc: d\n")
+    assert (path, message) == ("job.yaml:1:5", "not YAML: expected '<document start>', but found '<scalar>'")
+    assert hint.startswith("a job file is one mapping")
+
+
 def test_every_duplicate_key_of_json_is_told() -> None:
     with pytest.raises(JobRejected) as caught:
         load('{"name": "a", "name": "b", "sources": {"s": {"topic": "t", "topic": "u"}}}', "job.json")
@@ -169,11 +179,14 @@ NAMES = "lower-case letters, digits, - and _, starting with a letter, at most 63
     ("path", "value", "at", "message", "hint"),
     [
         ("name", "My Job", "name", "'My Job' is not a valid name", f"did you mean 'my_job'? {NAMES}"),
-        ("name", 3, "name", "expected text, found 3", ""),
+        ("name", 3, "name", "expected text, found 3", NAMES),
+        ("name", True, "name", "expected text, found true", NAMES),
+        ("operators", {5: {"filter": "a > 1", "input": "s"}}, "operators[5]", "expected text, found 5", NAMES),
+        ("sources.s.topic", 7, "sources.s.topic", "expected text, found 7", 'write it in quotes: "7"'),
         ("queries", {}, "queries", "needs at least 1 entry", ""),
         ("batch_interval", 5, "batch_interval", "is not a setting", "did you mean 'batch_interval_ms'?"),
         ("batch_interval_ms", 0, "batch_interval_ms", "0 is too small: at least 1", ""),
-        ("batch_interval_ms", True, "batch_interval_ms", "expected a whole number, found True", ""),
+        ("batch_interval_ms", True, "batch_interval_ms", "expected a whole number, found true", ""),
         ("batch_interval_ms", "5", "batch_interval_ms", "expected a whole number, found '5'", "write 5 without quotes"),
         ("keep_cuts", "yes", "keep_cuts", "expected true or false, found 'yes'", ""),
         (
