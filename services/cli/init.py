@@ -107,7 +107,9 @@ def _name(text: str) -> str:
 
 def _of_file(path: Path, name: str, topic: str | None) -> Draft:
     from holdfast.services.client.first_job import draft
+    from holdfast.services.client.pipes import refuse_pipe
 
+    refuse_pipe(path, "the job file is to name it")
     records = [record for _, record in zip(range(_sample()), _objects(_values(path)), strict=False)]
     source = re.sub(r"[^a-z0-9]+", "_", name).strip("_")
     return draft(records, name, source, {"topic": topic or name, "path": str(path.resolve())})

@@ -113,7 +113,7 @@ def _form(file: Path, delimiter: str, quote: str, header: bool) -> CsvForm:
 
     delimiter = "\t" if delimiter == "\\t" else delimiter
     form = CsvForm(delimiter, quote)
-    if (form != PLAIN or not header) and format_of(file)[0] != "csv":
+    if (form != PLAIN or not header) and format_of(file, "csv")[0] != "csv":
         raise CommandFailed("--delimiter, --quote and --no-header go with a csv file", f"{file} is none", USAGE)
     try:
         CsvOptions(delimiter=delimiter, quote=quote)

@@ -88,12 +88,15 @@ def command(
 def _watch(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
     from holdfast.services.cli import trying_again
     from holdfast.services.client.job_files import file_of
+    from holdfast.services.client.pipes import refuse_pipe
 
     arguments = [str(job), *(word for one in given for word in ("--input", one)), "--out", out]
     arguments += [word for one in null for word in ("--null", one)] + ["--dead-letters", str(shown)]
     arguments += ["--json"] if as_json else []
     inputs = [Path(one.partition("=")[2]) for one in given]
     file = file_of(job)
+    for one in (file, *inputs):
+        refuse_pipe(one, "--watch reads it again")
     trying_again.watch(lambda: trying_again.files_of(file, inputs), lambda: trying_again.run_once(arguments))
 
 

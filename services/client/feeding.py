@@ -2,15 +2,17 @@
 
 `holdfast send` writes them to a topic, `holdfast try` gives them to a job. A record is a JSON object, and of a
 text file a line; with `raw` that of a csv file is its line as it stands, for sources whose format is csv; with `arrow`
-that of a parquet or arrow file holds many rows, for sources whose format is arrow. Source: JOBS "send ... feed a file".
+that of a parquet or arrow file holds many rows, for sources whose format is arrow. A pipe is read as a file is; where
+its name does not say its format, the pipe holds csv with `raw` or a form of csv, arrow with `arrow`, else ndjson.
+Source: JOBS "send ... feed a file".
 """
 
 from __future__ import annotations
 
 import gzip
+import io
+import os
 import re
-import shutil
-import tempfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import IO, Literal, cast
 
 from holdfast.services.client.csv_text import CsvText
+from holdfast.services.client.pipes import copied, is_pipe
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
 from holdfast.services.kernel.codecs.texts import other_encoding, unmarked
@@ -42,7 +45,7 @@ _BLANK = re.compile(rb"^[ \t\r]*\n|^[ \t\r]+\Z", re.MULTILINE)
 class Feed:
     """A file that is read as records.
 
-    share: part of the file read so far, 0 to 1.
+    share: part of the file read so far, 0 to 1; of a pipe 0 until its end.
     blank: number of blank lines skipped.
 
     Args:
@@ -78,17 +81,25 @@ class Feed:
         self._strings, self._header = strings, header
         self._form = CsvForm(form.delimiter, form.quote, tuple(null))
         self._csv = CsvText(form)
-        self.format, self.compressed = ("text", path.suffix.lower() == ".gz") if text else format_of(path)
+        unnamed: Format = "arrow" if arrow else "csv" if raw or form != PLAIN or not header else "ndjson"
+        self.format, self.compressed = ("text", path.suffix.lower() == ".gz") if text else format_of(path, unnamed)
         if raw and self._table:
             raise UnusableFile(f"{path} has no lines", "a source of format csv reads csv files")
         if arrow and not self._table:
             raise UnusableFile(f"{path} has no Arrow records", "a source of format arrow reads parquet and arrow files")
         self._check_exists()
+        self._pipe = is_pipe(path)
+        self._copy: IO[bytes] | None = None
         self.share, self.blank = 0.0, 0
 
     @property
     def _table(self) -> bool:
         return self.format in ("parquet", "arrow")
+
+    @property
+    def _read_again(self) -> bool:
+        """True if the file is read more than once, or from its end."""
+        return self._table or (self.format == "csv" and (not self._raw or bool(self._columns)))
 
     def blocks(self) -> Iterator[list[bytes]]:
         """The records, in blocks of about a megabyte."""
@@ -98,13 +109,28 @@ class Feed:
             raise UnusableFile(f"{self.path} is not a whole gzip file: {error}", "copy it again") from None
         except OSError as error:
             raise UnusableFile(f"{self.path} cannot be read: {error.strerror or error}") from None
+        finally:
+            if self._copy is not None:
+                self._copy.close()
         self.share = 1.0
+
+    @contextmanager
+    def _opened(self) -> Iterator[IO[bytes]]:
+        """The file from its begin; of a pipe that is read again, a copy."""
+        if self._copy is None:
+            with self.path.open("rb") as file:
+                if not self._pipe or not self._read_again:
+                    yield file
+                    return
+                self._copy = copied(file)
+        self._copy.seek(0)
+        yield self._copy
 
     def _blocks(self) -> Iterator[list[bytes]]:
         if self._table:
             from holdfast.services.client.feeding_tables import table_records
 
-            with _seekable(self) as file:
+            with self._opened() as file, _unpacked(file, self.compressed) as file:
                 for read, block in table_records(file, self.path, self.format, ROWS, arrow=self._arrow):
                     self.share = read
                     yield block
@@ -138,15 +164,16 @@ class Feed:
     def whole_lines(self, quoted: bool = False) -> Iterator[bytes]:
         """The file without its blank lines, in pieces that end where a line ends; with `quoted`, not inside quotes."""
         self.blank, self.share = 0, 0.0  # reset, because a csv file is read more than once
-        with self.path.open("rb") as file:
-            size = max(1, self.path.stat().st_size)
-            text = cast(IO[bytes], gzip.GzipFile(fileobj=file)) if self.compressed else file
-            rest = b""
-            while piece := text.read(BLOCK_BYTES):
-                if not rest and self.share == 0.0 and (other := other_encoding(piece[:400])):
+        with self._opened() as file:
+            size = max(1, os.fstat(file.fileno()).st_size)
+            text = cast(io.BufferedReader, gzip.GzipFile(fileobj=file) if self.compressed else file)
+            read = text.read1 if self._pipe else text.read  # records of a pipe are there before its end
+            first, rest = True, b""
+            while piece := read(BLOCK_BYTES):
+                if first and (other := other_encoding(piece[:400])):
                     raise UnusableFile(f"{self.path} is {other}, not UTF-8", f"convert it: iconv -f {other} -t UTF-8")
-                piece = piece if rest or self.share else unmarked(piece)
-                self.share = min(1.0, file.tell() / size)
+                piece, first = unmarked(piece) if first else piece, False
+                self.share = 0.0 if self._pipe else min(1.0, file.tell() / size)
                 lines, rest = self._csv.cut(rest + piece) if quoted else _cut(rest + piece)
                 if lines:
                     yield from self._filled(lines, quoted)
@@ -181,14 +208,21 @@ class Feed:
             raise UnusableFile(f"{self.path} is a directory", "send its files one by one")
 
 
-def format_of(path: Path) -> tuple[Format, bool]:
-    """Format by a file's name, and true if the file is compressed. Raises UnusableFile."""
+def format_of(path: Path, unnamed: Format | None = None) -> tuple[Format, bool]:
+    """Format by a file's name, and true if the file is compressed. Raises UnusableFile.
+
+    Args:
+        unnamed: format of a pipe whose name says none.
+    """
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     kind = SUFFIXES.get(next(iter(suffixes[-2:-1] if compressed else suffixes[-1:]), ""))
+    if kind is None and unnamed is not None and is_pipe(path):
+        return unnamed, compressed
     if kind is None:
         known = ", ".join(SUFFIXES)
-        raise UnusableFile(f"the name {path.name} does not say what the file holds", f"known: {known}, each also .gz")
+        hint = "the standard input is /dev/stdin" if path == Path("-") else f"known: {known}, each also .gz"
+        raise UnusableFile(f"the name {path.name} does not say what the file holds", hint)
     return kind, compressed
 
 
@@ -204,13 +238,10 @@ def _cut(text: bytes) -> tuple[bytes, bytes]:
 
 
 @contextmanager
-def _seekable(feed: Feed) -> Iterator[IO[bytes]]:
-    """The file, opened for seeking: its reader begins at its end, so a compressed file is unpacked first."""
-    if not feed.compressed:
-        with feed.path.open("rb") as file:
-            yield file
+def _unpacked(file: IO[bytes], compressed: bool) -> Iterator[IO[bytes]]:
+    """The file, for seeking: its reader begins at its end, so a compressed file is unpacked first."""
+    if not compressed:
+        yield file
         return
-    with gzip.open(feed.path) as packed, tempfile.TemporaryFile() as unpacked:
-        shutil.copyfileobj(packed, unpacked, BLOCK_BYTES)
-        unpacked.seek(0)
+    with gzip.GzipFile(fileobj=file) as packed, copied(cast(IO[bytes], packed)) as unpacked:
         yield unpacked
