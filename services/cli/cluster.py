@@ -67,7 +67,9 @@ def up(
     _check_secret(settings)
     check_plugins(settings.plugins)
     if settings.kafka:
-        reach(settings.kafka, "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka")
+        hint = "start it, or leave --kafka and HOLDFAST_KAFKA out: `holdfast up` brings a Kafka"
+        if doubt := reach(settings.kafka, hint):
+            note(doubt)
     else:
         _fetch_kafka(quiet=as_json)
     if detach:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holdfast.services.log.protocol import Log
     from holdfast.services.node.settings import Settings
 
+CHECK = "check the address; `holdfast up` starts a cluster with a Kafka of its own"
+
 
 def load_settings(data_dir: Path | None = None, kafka: str | None = None, **options: Any) -> Settings:
     """Settings with a command's options laid over them. Raises CommandFailed for a variable that makes no sense."""
@@ -83,8 +85,11 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     where = find(data_dir, kafka)
     if where.local and (short := shortage(where.data_dir)):
         note(f"{short}; the cluster waits for room, then continues")
+    doubt = ""
     if not where.local:  # the local cluster's Kafka, when it is down, is being started again
-        reach(where.bootstrap_servers, "check the address; `holdfast up` starts a cluster with a Kafka of its own")
+        doubt = reach(where.bootstrap_servers, CHECK)
+        if doubt:
+            note(doubt)
 
     from holdfast.services.kernel import lazy_modules
     from holdfast.services.log.opening import expect_secret
@@ -98,7 +103,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
     log = opened(where, patience)
     try:
         topics = ClusterTopics(where.prefix)
-        present = _listed(log, where, () if any_kafka else [topics.submit])
+        present = _listed(log, where, () if any_kafka else [topics.submit], doubt)
         if not any_kafka and topics.submit not in present:
             message = f"there is no cluster '{where.prefix}' on Kafka at {where.bootstrap_servers}"
             raise CommandFailed(message, f"start one: `holdfast up --kafka {where.bootstrap_servers}`")
@@ -125,8 +130,11 @@ def patience_with(data_dir: Path | None = None, kafka: str | None = None) -> Pat
     return Patience(load_settings(data_dir, kafka).command_patience_s, note)
 
 
-def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, int]:
+def _listed(log: Log, where: Whereabouts, needed: Sequence[str], doubt: str = "") -> dict[str, int]:
     """The topics on Kafka. On a machine that is overloaded, or whose Kafka starts, a person waits for them.
+
+    Args:
+        doubt: text about a server at the address that may be no Kafka.
 
     Raises CommandFailed.
     """
@@ -137,6 +145,8 @@ def _listed(log: Log, where: Whereabouts, needed: Sequence[str]) -> dict[str, in
     except LoginRefused as error:
         raise CommandFailed(str(error), "`holdfast settings` lists those that are set") from error
     except Retriable as error:
+        if doubt:
+            raise CommandFailed(f"Kafka at {where.bootstrap_servers} cannot be reached: {doubt}", CHECK) from error
         message = f"Kafka at {where.bootstrap_servers} does not list its topics: {error}"
         raise CommandFailed(message, "if its machine is overloaded, try again") from error
 

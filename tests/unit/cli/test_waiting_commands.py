@@ -240,7 +240,7 @@ def run(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_CLUSTER", "t")
     monkeypatch.setenv("HOLDFAST_COMMAND_PATIENCE_S", str(LIMIT_S))
-    monkeypatch.setattr(whereabouts, "reach", lambda *_: None)
+    monkeypatch.setattr(whereabouts, "reach", lambda *_: "")
     monkeypatch.setattr("holdfast.services.cli.replay._as_workers_run", lambda: None)  # replaces the process
     told: Mapping[str, Any] = {"clock_s": lambda: clock.now_s, "sleep": clock.sleep, "timer": clock.timer}
     monkeypatch.setattr(patience, "Patience", partial(patience.Patience, **told))
