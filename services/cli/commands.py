@@ -16,7 +16,7 @@ from typer.main import get_command_from_info
 from typer.models import CommandInfo
 
 from holdfast.services.cli.terminal import print_plain, say_error
-from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.kernel.errors import INTERRUPTED, CommandFailed
 
 TOUR = """\
   holdfast doctor                       is this machine ready?
@@ -277,7 +277,8 @@ def flowing(text: str) -> str:
 
 
 class Commands(TyperGroup):
-    """Loads a command when it is named, and says what went wrong in one line, with an exit code: 1 failed, 2 usage."""
+    """Loads a command when it is named, and says what went wrong in one line, with an exit code: 1 failed, 2 usage, 130
+    Ctrl-C."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(_BY_NAME)
@@ -330,7 +331,7 @@ class Commands(TyperGroup):
             say_error(error.message, error.hint)
             raise typer.Exit(error.code) from None
         except KeyboardInterrupt:
-            raise typer.Exit(130) from None
+            raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:
             # The reader of the output, such as `head`, has closed it; Python must not fail when it flushes at the end.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,7 +14,7 @@ import typer
 
 from holdfast.services.cli.options import CreateTopics, DataDir, Json, KafkaAt, Partitions
 from holdfast.services.cli.terminal import note, print_json, say
-from holdfast.services.kernel.errors import FAILED, USAGE, CommandFailed
+from holdfast.services.kernel.errors import INTERRUPTED, USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _run(feed: Feed, writer: Writer, rate: float | None, topic: str, as_json: bo
 
     started = time.monotonic()
     with _until_interrupted() as interrupted, _progress(feed, writer, quiet=as_json) as show:
-        blocks: Iterable[list[bytes]] = feed.blocks()
+        blocks: Iterable[list[bytes]] = interrupted.reading(feed.blocks())
         if rate is not None:
             blocks = paced(blocks, rate, clock=time.monotonic, sleep=time.sleep, stopped=interrupted)
         for block in blocks:
@@ -194,24 +194,51 @@ def _report(writer: Writer, seconds: float, topic: str, interrupted: bool, blank
         note(f"{plural(blank, 'blank line')} skipped")
     if interrupted:
         if not as_json:
-            note(f"stopped: the first {plural(writer.acknowledged, 'record')} are there to stay")
-        raise typer.Exit(FAILED)
+            sent = plural(writer.acknowledged, "record")
+            note(f"stopped: the first {'record is' if writer.acknowledged == 1 else f'{sent} are'} there to stay")
+        raise typer.Exit(INTERRUPTED)
+
+
+class _Interrupts:
+    """Ctrl-C and SIGTERM: the first one ends the work in order, the second one at once. Calls are true from the first
+    one on.
+    """
+
+    def __init__(self) -> None:
+        self._seen = self._reading = False
+
+    def __call__(self) -> bool:
+        return self._seen
+
+    def happened(self, _number: int, _frame: object) -> None:
+        """Handles a signal."""
+        if self._seen:
+            raise KeyboardInterrupt
+        self._seen = True
+        if self._reading:  # a pipe may give nothing for hours
+            raise KeyboardInterrupt
+
+    def reading(self, blocks: Iterator[list[bytes]]) -> Iterator[list[bytes]]:
+        """The blocks up to the first interrupt, which also ends a read that waits."""
+        while not self._seen:
+            try:
+                self._reading = True
+                block = next(blocks, None)
+                self._reading = False
+            except KeyboardInterrupt:
+                self._reading = False
+                return
+            if block is None:
+                return
+            yield block
 
 
 @contextmanager
-def _until_interrupted() -> Iterator[Callable[[], bool]]:
-    """A first Ctrl-C ends the work in order, a second one at once."""
-    seen = False
-
-    def stop(number: int, _frame: object) -> None:
-        nonlocal seen
-        if seen:
-            raise KeyboardInterrupt
-        seen = True
-
-    former = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+def _until_interrupted() -> Iterator[_Interrupts]:
+    interrupts = _Interrupts()
+    former = {number: signal.signal(number, interrupts.happened) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield lambda: seen
+        yield interrupts
     finally:
         for number, handler in former.items():
             signal.signal(number, handler)

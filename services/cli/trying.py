@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from holdfast.services.cli.terminal import print_plain, print_rows, progress
+from holdfast.services.kernel.errors import INTERRUPTED
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.view.losses import dropped_as_late, once_each, why_late
 from holdfast.services.view.visible import visible_line
@@ -80,7 +81,8 @@ def command(
     except LocalRunFailed as error:
         _refuse([str(error)], 1)
     except KeyboardInterrupt:
-        _refuse(["stopped; a run in memory leaves nothing behind"], 1)
+        print_plain("stopped: a run in memory leaves nothing behind", stderr=True)
+        raise typer.Exit(INTERRUPTED) from None
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -98,6 +100,7 @@ def _watch(job: Path, given: list[str], out: str, null: list[str], shown: int, a
     for one in (file, *inputs):
         refuse_pipe(one, "--watch reads it again")
     trying_again.watch(lambda: trying_again.files_of(file, inputs), lambda: trying_again.run_once(arguments))
+    raise typer.Exit(INTERRUPTED)
 
 
 def _refuse(lines: list[str], status: int) -> None:

@@ -32,15 +32,12 @@ def watch(
     """Keep the status of a job on the screen, until Ctrl-C or until the job has ended.
 
     Where no terminal reads the output, a line comes for each change: of the job's state, of a unit's worker or state,
-    of its protection; with --json the whole status. Exits with 0, and with 1 if the job fails.
+    of its protection; with --json the whole status. Exits with 0, with 1 if the job fails, and with 130 after Ctrl-C.
     """
     from holdfast.services.cli.whereabouts import connected
 
     with connected(data_dir, kafka) as door:
-        try:
-            state = follow(lambda: look(door, job), every_s, for_s, as_json=as_json)
-        except KeyboardInterrupt:
-            return
+        state = follow(lambda: look(door, job), every_s, for_s, as_json=as_json)
     if state == "failed":
         raise typer.Exit(FAILED)
 

@@ -127,8 +127,8 @@ class JobRejected(HoldfastError):
         super().__init__("; ".join(str(problem) for problem in self.problems))
 
 
-FAILED, USAGE = 1, 2
-"""Exit codes: the command failed; the command was used wrongly."""
+FAILED, USAGE, INTERRUPTED = 1, 2, 130
+"""Exit codes: the command failed; the command was used wrongly; Ctrl-C ended it."""
 
 
 class CommandFailed(HoldfastError):

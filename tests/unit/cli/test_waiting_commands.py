@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -343,6 +344,52 @@ def test_no_command_reads_kafka_by_another_door() -> None:
             if doors:
                 found[str(path.relative_to(ROOT))] = doors
     assert found == DOORS, "a command opens its log by `connected`, whose log waits for leaders"
+
+
+class Interrupted(MemoryLog):
+    """Another log. Ctrl-C comes while more records are waited for than there are."""
+
+    def __init__(self, inner: MemoryLog) -> None:
+        super().__init__(lambda: 0)
+        vars(self).update(vars(inner))
+
+    def reader(
+        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
+    ) -> MemoryReader:
+        return InterruptedReader(self)
+
+
+class InterruptedReader(MemoryReader):
+    def poll(self, timeout_s: float, max_messages: int = 10_000) -> list[Chunk]:
+        found = super().poll(timeout_s, max_messages)
+        if not found:
+            signal.raise_signal(signal.SIGINT)
+        return found
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["results", "orders", "shops", "--follow"],
+        ["events", "--follow"],
+        ["events", "--follow", "--json"],
+        ["submit", "job.yaml", "--create-topics"],
+        ["cancel", "orders", "--drain"],
+    ],
+)
+def test_ctrl_c_ends_a_command_that_waits_with_130_and_no_word(
+    filled: MemoryLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOLDFAST_CLUSTER", "t")
+    monkeypatch.setattr(whereabouts, "reach", lambda *_: "")
+    monkeypatch.setattr(opening, "KafkaLog", lambda *_: Interrupted(copy.deepcopy(filled)))
+    (tmp_path / "job.yaml").write_text(JOB.replace("name: orders", "name: other"))
+    found = CliRunner().invoke(app, [*words, "--kafka", "there:9092"])
+    assert found.exit_code == 130, found.output
+    assert "Traceback" not in found.output
+    assert "error" not in found.stderr
+    assert bool(found.stdout) == ("--follow" in words), "rows and events that came before are shown"
 
 
 def test_the_rows_of_a_refused_transaction_are_committed_once(filled: MemoryLog) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast watch` shows each change of a job, ends with it, and ends in peace on Ctrl-C."""
+"""`holdfast watch` shows each change of a job, ends with it, and ends plainly on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def door(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whereabouts, "connected", connected)
 
 
-@pytest.mark.parametrize(("last", "code"), [(KeyboardInterrupt(), 0), (ENDED, 0), ("failed", 1)])
-def test_ctrl_c_and_the_end_of_the_job_end_it_with_0_and_a_failed_job_with_1(
+@pytest.mark.parametrize(("last", "code"), [(KeyboardInterrupt(), 130), (ENDED, 0), ("failed", 1)])
+def test_ctrl_c_ends_it_with_130_the_end_of_the_job_with_0_and_a_failed_job_with_1(
     door: None, monkeypatch: pytest.MonkeyPatch, last: Any, code: int
 ) -> None:
     looks = iter([RUNS, msgspec.structs.replace(RUNS, state=last) if isinstance(last, str) else last])
