@@ -31,8 +31,8 @@ def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster
             supervisor.start()
         except Stopped:
             return
-        except AlreadyRunning:
-            raise CommandFailed(f"a cluster has just started in {settings.home}", "`holdfast down` stops it") from None
+        except AlreadyRunning as error:
+            raise CommandFailed(str(error)) from None
         except EXPECTED as error:
             raise CommandFailed(str(error), "ask `holdfast doctor`") from None
         if not live:

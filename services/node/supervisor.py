@@ -31,7 +31,7 @@ from holdfast.services.node.kafka.brokers import Brokers, brokers_in
 from holdfast.services.node.kafka.keeper import BrokerEnded, BrokerKeeper, BrokerReturned
 from holdfast.services.node.lineup import Lineup, Own
 from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissing
-from holdfast.services.node.machine.cluster_files import AlreadyRunning, Cluster, ClusterFiles, WorkerProcess
+from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles, WorkerProcess
 from holdfast.services.node.machine.disk import Disk, shortage
 from holdfast.services.node.machine.folders import explained
 from holdfast.services.node.machine.java import JavaMissing
@@ -63,7 +63,7 @@ from it need more."""
 FAREWELL_S = 5.0
 """Beyond HOLDFAST_LEAVE_S, for a worker's last words."""
 
-EXPECTED = (AlreadyRunning, ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
+EXPECTED = (ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
 """Errors that explain why a cluster does not start; their messages name the fix."""
 
 

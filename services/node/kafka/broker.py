@@ -309,10 +309,14 @@ class EmbeddedKafka:
 
     def _choose_port(self) -> int:
         if fixed := self._fixed_port:
-            if ports.is_free(fixed) and ports.is_free(fixed + 1):
+            taken = [f"port {port}" for port in (fixed, fixed + 1) if not ports.is_free(port)]
+            if not taken:
                 return fixed
-            listens = f"port {fixed} or the one after it is in use"
-            raise BrokerFailed(f"{listens}: end what listens there, or give another port, or 0: HOLDFAST_KAFKA_PORT")
+            said = f"{' and '.join(taken)} {'is' if len(taken) == 1 else 'are'} in use"
+            raise BrokerFailed(
+                f"{said}, and Kafka takes {fixed} and {fixed + 1}: end the process that listens there, or give another "
+                "port: --port, or HOLDFAST_KAFKA_PORT (0: any that is free)"
+            )
         if self._port_file.exists() and ports.is_free(self.port) and ports.is_free(self.port + 1):
             return self.port
         return ports.choose_pair()

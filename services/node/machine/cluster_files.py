@@ -18,6 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.log.seal.private import make_private
 from holdfast.services.node.machine.metrics_ports import Target
 
@@ -72,8 +73,12 @@ class WorkerProcess(msgspec.Struct, frozen=True):
     restarts: int = 0
 
 
-class AlreadyRunning(Exception):
-    """A supervisor holds the data directory."""
+class AlreadyRunning(HoldfastError):
+    """A supervisor has taken the data directory after the command looked for one."""
+
+    def __init__(self, data_dir: Path) -> None:
+        stop = f"`holdfast down --data-dir {data_dir}` stops it"
+        super().__init__(f"a cluster has just started in {data_dir}: {stop}, or give another folder: --data-dir")
 
 
 class ClusterFiles:
@@ -103,7 +108,7 @@ class ClusterFiles:
         lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o600)
         if not _get(lock):
             os.close(lock)
-            raise AlreadyRunning(str(self.data_dir))
+            raise AlreadyRunning(self.data_dir)
         os.ftruncate(lock, 0)
         os.write(lock, f"{os.getpid()}\n".encode())
         self._lock = lock

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node.kafka.broker import EmbeddedKafka
+from holdfast.services.node.kafka.broker import BrokerFailed, EmbeddedKafka
 from holdfast.services.node.kafka.brokers import Brokers
 from holdfast.services.node.kafka.keeper import DEAF_S, BrokerKeeper
 from holdfast.services.node.machine import ports
@@ -48,6 +48,16 @@ class Fenced(Brokers):
 
     def bring_back(self, node: Node) -> None:
         self.restart(node)  # type: ignore[arg-type]
+
+
+def test_a_taken_port_is_named_with_the_option_that_gives_another(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1] - 1
+        with pytest.raises(BrokerFailed) as failed:
+            EmbeddedKafka(tmp_path, port).prepare_port()
+    assert f"port {port + 1} " in str(failed.value)
+    assert f"in use, and Kafka takes {port} and {port + 1}: end the process" in str(failed.value)
+    assert "give another port: --port, or HOLDFAST_KAFKA_PORT (0: any that is free)" in str(failed.value)
 
 
 def test_brokers_that_have_all_ended_are_fenced_once() -> None:

@@ -78,7 +78,7 @@ def test_a_second_holder_is_told_who_holds_it(tmp_path: Path) -> None:
         assert files.running() is None, "it has said nothing yet"
         files.write_cluster(Cluster("ready", holder.pid, "localhost:1", "holdfast", str(tmp_path)))
         assert files.running() == files.cluster()
-        with pytest.raises(AlreadyRunning, match=str(tmp_path)):
+        with pytest.raises(AlreadyRunning, match=f"started in {tmp_path}: `holdfast down --data-dir {tmp_path}` stops"):
             files.take()
         holder.kill()
         assert holder.ended_within(10)
