@@ -58,11 +58,14 @@ def up(
 ) -> None:
     """Start a cluster on this machine: Kafka (unless --kafka names one), controller, recovery, workers."""
     from holdfast.services.node.machine.cluster_files import ClusterFiles
+    from holdfast.services.node.machine.folders import DATA_SETTING, using
     from holdfast.services.node.plugins import check_plugins
 
     settings = load_settings(data_directory(data_dir), kafka, kafka_port=port, recoveries=recoveries, brokers=brokers)
     files = ClusterFiles(settings.home)
-    if (pid := files.supervisor()) is not None:
+    with using(files.data_dir, DATA_SETTING):
+        pid = files.supervisor()
+    if pid is not None:
         raise CommandFailed(f"a cluster runs in {files.data_dir} already, as process {pid}", _how_to_stop(files))
     _check_secret(settings)
     check_plugins(settings.plugins)
@@ -71,6 +74,8 @@ def up(
         if doubt := reach(settings.kafka, hint):
             note(doubt)
     else:
+        with using(files.data_dir, DATA_SETTING):
+            files.make()  # before minutes are spent on Kafka
         _fetch_kafka(quiet=as_json)
     if detach:
         from holdfast.services.node.detaching import start_detached

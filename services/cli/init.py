@@ -58,6 +58,8 @@ def init(
 
     Example: holdfast init flights.yaml --from flights.csv.gz
     """  # fmt: skip
+    from holdfast.services.node.machine.folders import cause
+
     if str(file) == "-":
         raise CommandFailed("'-' is no name of a job file", "give a path, such as job.yaml", USAGE)
     if file.exists() and not force:
@@ -69,7 +71,8 @@ def init(
     try:
         file.write_text(draft.text())
     except OSError as error:
-        raise CommandFailed(f"cannot write {file}: {error.strerror}", "give the path of a file", USAGE) from None
+        why = cause(error, file.absolute())
+        raise CommandFailed(f"cannot write {file}: {why}", "give a path that can be written", USAGE) from None
     passed = _tried(draft, file, sample)
     if as_json:
         guessed = {"event_time": draft.event_time or None, "unit": draft.unit or None, "key": draft.key or None}

@@ -18,6 +18,7 @@ from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
 from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.node.machine.disk import shortage
+from holdfast.services.node.machine.folders import using
 from holdfast.services.view.door import Door, Whereabouts
 
 if TYPE_CHECKING:
@@ -62,7 +63,8 @@ def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
 def find(data_dir: Path | None, kafka: str | None) -> Whereabouts:
     """The place of the cluster. Raises CommandFailed if no cluster is named and none runs."""
     directory = data_directory(data_dir)
-    running = None if kafka else ClusterFiles(directory).running()
+    with using(directory, "give the folder of your cluster: --data-dir, or HOLDFAST_HOME"):
+        running = None if kafka else ClusterFiles(directory).running()
     if running is not None:
         return Whereabouts(directory, running.bootstrap_servers, running.prefix, True, secret_file=running.secret_file)
     servers = kafka or os.environ.get("HOLDFAST_KAFKA")

@@ -79,7 +79,7 @@ def test_a_sample_that_gives_no_job_writes_no_file(tmp_path: Path, content: str,
     [
         ("job.yaml", "absent.csv", "there is no file"),
         ("job.yaml", "folder", "does not say what the file holds"),
-        ("absent/job.yaml", "rows.csv", "cannot write"),
+        ("absent/job.yaml", "rows.csv", "(give a path that can be written)"),
         ("-", "rows.csv", "'-' is no name of a job file"),
     ],
 )

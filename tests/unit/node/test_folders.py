@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from holdfast.services.cli import cluster
 from holdfast.services.cli.commands import app
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.node.machine import artifacts
+from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.node.machine.folders import CACHE_SETTING, DATA_SETTING, explained, using
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import StartFailed, Supervisor
@@ -79,6 +81,31 @@ def test_a_data_folder_that_cannot_be_made_is_explained_by_up(tmp_path: Path) ->
     assert f"{tmp_path}/file is a file, no folder ({DATA_SETTING})" in said
     found = CliRunner().invoke(app, ["up", "--detach", "--data-dir", "/proc/cluster"])
     assert f"/proc/cluster: nothing can be made in /proc ({DATA_SETTING})" in " ".join(found.output.split())
+
+
+def test_up_asks_for_a_folder_before_it_fetches_kafka(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(cluster, "_fetch_kafka", lambda **_: pytest.fail("47 MB are fetched for nothing"))
+    found = CliRunner().invoke(app, ["up", "--detach", "--data-dir", str(tmp_path / "file" / "cluster")])
+    assert f"is a file, no folder ({DATA_SETTING})" in " ".join(found.output.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [(["list"], "give the folder of your cluster: --data-dir, or HOLDFAST_HOME"), (["up"], DATA_SETTING)],
+)
+def test_the_folder_of_another_user_is_named_with_the_option_that_names_another(
+    words: list[str], hint: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(_: object) -> None:
+        raise failed(errno.EACCES, tmp_path / "supervisor.lock")
+
+    monkeypatch.setattr(ClusterFiles, "supervisor", refused)
+    found = CliRunner().invoke(app, [*words, "--data-dir", str(tmp_path)])
+    said = " ".join(found.output.split())
+    assert f"error: {tmp_path}: the user" in said
+    assert f"may not use {tmp_path} ({hint})" in said
+    assert found.exit_code == 1
 
 
 def test_a_cache_that_cannot_be_written_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
