@@ -40,7 +40,7 @@ def ranges(made: MemoryCluster) -> list[Range]:
 
 def counts(made: MemoryCluster, what: str) -> int:
     copies = [copy for worker in made.workers.values() for copy in worker._copies.here.values()]
-    return sum(copy.running.counts[what] for copy in copies if copy.running is not None)
+    return sum(copy.running.condition.counts[what] for copy in copies if copy.running is not None)
 
 
 def settled(made: MemoryCluster, records: int) -> None:
@@ -116,7 +116,7 @@ def test_a_copy_that_still_holds_what_was_cut_as_lost_does_not_count_it_either()
 
 def counts_of(worker: object) -> int:
     running = [copy.running for copy in worker._copies.here.values()]  # type: ignore[attr-defined]
-    return sum(one.counts["records"] for one in running if one is not None)
+    return sum(one.condition.counts["records"] for one in running if one is not None)
 
 
 def test_a_unit_fails_if_records_were_deleted_after_their_cut_and_before_a_checkpoint() -> None:

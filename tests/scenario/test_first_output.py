@@ -40,7 +40,7 @@ def test_a_takeover_is_over_though_no_window_has_closed() -> None:
     ]
     cluster.kill("w1")
     cluster.place({unit: [standby] for unit in cluster.units})
-    cluster.until(lambda: not any(one.busy for copy in standby._copies.here.values() if (one := copy.running)))
+    cluster.until(lambda: not any(one.condition.busy for one in standby._running()))
     cluster.feed("orders", fed[30:])
     cluster.turn(1_500)
     assert not cluster.rows("years")

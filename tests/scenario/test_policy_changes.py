@@ -63,7 +63,7 @@ def test_from_the_record_on_every_unit_captures_as_the_new_policy_says() -> None
 
     pass_by(0, 150)
     follow(cluster, 1, "aligned", every_batches=7)
-    began = {one.layout.unit.name: one.batch for one in copies(cluster)}
+    began = {one.layout.unit.name: one.condition.batch for one in copies(cluster)}
     for unit, batches in pass_by(150, 300).items():
         first = next(batch for batch in batches if batch > began[unit])
         assert batches[-1] - first >= 35, unit
@@ -82,12 +82,12 @@ def test_a_copy_at_rest_takes_the_change_up_without_waiting_for_records() -> Non
     """Under `aligned` nothing is due before the tenth batch; under `sweep` what was processed is captured by time."""
     cluster = alone("aligned")
     feed(cluster, orders(10))
-    cluster.until(lambda: all(one.batch > 0 for one in copies(cluster)))
-    assert all(one.marker is None for one in copies(cluster))
+    cluster.until(lambda: all(one.condition.batch > 0 for one in copies(cluster)))
+    assert all(one.condition.marker is None for one in copies(cluster))
     cluster.turn(200)
     follow(cluster, 1, "individual", interval_ms=50)
     cluster.turn(120)
-    assert all(one.marker is not None for one in copies(cluster))
+    assert all(one.condition.marker is not None for one in copies(cluster))
 
 
 @pytest.mark.parametrize("phase", [Phase.FLUSHING, Phase.DECIDING])

@@ -125,7 +125,7 @@ def test_a_worker_at_rest_waits_for_a_cut_that_is_under_way(
         """And no call, of a trim for example, for whose outcome it would look sooner."""
         calls = any(blocking.look_ms() < math.inf for blocking in worker._blocking)
         quiet = cluster.now_ms - worker._data_ms > QUIET_MS
-        return any(one.awaits_control for one in copies) and quiet and not calls
+        return any(one.condition.awaits_control for one in copies) and quiet and not calls
 
     cluster.until(cut_under_way)
     waits: list[float] = []
@@ -154,4 +154,4 @@ def test_a_suspended_copy_costs_its_worker_no_looks_beside_a_leader(monkeypatch:
 
 def nothing_under_way(worker: Worker) -> bool:
     copies = [copy.running for copy in worker._copies.here.values()]
-    return not any(one is not None and one.awaits_control for one in copies)
+    return not any(one is not None and one.condition.awaits_control for one in copies)

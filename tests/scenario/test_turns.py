@@ -20,6 +20,7 @@ from holdfast.services.worker.core.cutting import IDLE_CUT_MS, LOOK_MS
 from holdfast.services.worker.host.surroundings import Subscriber
 from holdfast.services.worker.process.loop import MAX_WAIT_MS
 from holdfast.services.worker.process.subscriptions import SharedReader
+from holdfast.services.worker.unit.handlers import Handlers
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.running import Running
 from holdfast.services.worker.unit.trimmer import OUTPUT_MS
@@ -95,33 +96,34 @@ def test_a_source_that_is_far_ahead_waits_without_looking_all_the_time(monkeypat
     assert looks / 2 < steps < 2 * looks
 
 
-def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Running], set[Running]]:
-    """Suspended copies that records and frames came to, and no checkpoints; those of them that took a turn.
+def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Handlers], set[Handlers]]:
+    """Handlers of suspended copies that records and frames came to, and no checkpoints; those of them that took a turn.
 
     prepare: how their intakes stand before.
     """
-    read, mark, step = Running._read_input, Running._read_markers, Running.step
-    suspended, offered, stepped = set[Running](), set[Running](), set[Running]()
+    read, mark, step = Handlers._read_input, Handlers._read_markers, Running.step
+    suspended, offered, stepped = set[Handlers](), set[Handlers](), set[Handlers]()
 
-    def read_input(self: Running, by: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
+    def read_input(self: Handlers, by: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
         offered.update({self} & suspended)
         read(self, by, chunk)
 
-    def read_markers(self: Running, chunk: Chunk) -> None:
+    def read_markers(self: Handlers, chunk: Chunk) -> None:
         if not suspended:
             mark(self, chunk)
 
     def noted(self: Running, now_ms: float) -> bool:
-        stepped.update({self} & suspended)
+        stepped.update({self.handlers} & suspended)
         return step(self, now_ms)
 
-    with mock.patch.multiple(Running, _read_input=read_input, _read_markers=read_markers, step=noted):
+    reading = mock.patch.multiple(Handlers, _read_input=read_input, _read_markers=read_markers)
+    with reading, mock.patch.object(Running, "step", noted):
         cluster = MemoryCluster(FAST)
         first, second = cluster.start("w1"), cluster.start("w2")
         everywhere(cluster, first, (second, SECONDARIES["hot"]))
         cluster.turn(TURNS)
-        suspended.update(copy.running for copy in second._copies.here.values() if copy.running is not None)
-        for one in suspended:
+        for one in (copy.running for copy in second._copies.here.values() if copy.running is not None):
+            suspended.add(one.handlers)
             prepare(one.intake)
         feed(cluster, orders(200))
         cluster.turn(50)

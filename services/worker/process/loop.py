@@ -42,6 +42,7 @@ from holdfast.services.worker.process.paced import PacedReader
 from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.copy import UnitCopy
 from holdfast.services.worker.unit.hosted_unit import HostedUnit
+from holdfast.services.worker.unit.running import Running
 
 if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
@@ -51,7 +52,7 @@ MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
 (core/cutting.py) there are few of them, and the second value applies."""
 SOON_MS = 2.0
 """Wait for events on their way: a cut or marker to be read back, or the outcome of a call."""
-_AWAITS_CONTROL = attrgetter("awaits_control")
+_AWAITS_CONTROL = attrgetter("condition.awaits_control")
 QUIET_MS, FIRST_MS = 100.0, 10.0
 """After the first time without data, new data may wait for the second time if a cut or a marker is awaited. A cut stays
 due until it is read back; a worker that never waited would use a whole core until then."""
@@ -209,7 +210,10 @@ class Worker:
     @property
     def records(self) -> int:
         """The number of source records that the copies here have processed."""
-        return sum(copy.running.counts["records"] for copy in self._copies.here.values() if copy.running is not None)
+        return sum(one.condition.counts["records"] for one in self._running())
+
+    def _running(self) -> list[Running]:
+        return [copy.running for copy in self._copies.here.values() if copy.running is not None]
 
     @property
     def leads(self) -> bool:
@@ -235,7 +239,7 @@ class Worker:
     def _read(self) -> bool:
         """Waits on the reader of the next event: the data reader if a copy processes. Assignments wake that reader,
         too, so suspended copies need no polls of their own."""
-        running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
+        running = self._running()
         now = self._clock_ms()
         quiet = now - self._data_ms >= QUIET_MS
         most = REST_WAIT_MS if now - self._data_ms >= REST_AFTER_MS else MAX_WAIT_MS
@@ -245,7 +249,7 @@ class Worker:
             wait = FIRST_MS if quiet else min(wait, FIRST_MS if self._paced.all_on_demand else SOON_MS)
         for blocking in self._blocking:
             wait = min(wait, blocking.look_ms())
-        active = not awaits_control and any(one.flags.process for one in running)
+        active = not awaits_control and any(one.condition.flags.process for one in running)
         return self._read_data(wait) if active else self._read_control(wait)
 
     def _read_control(self, wait_ms: float) -> bool:
@@ -313,8 +317,8 @@ class Worker:
 
     def _wanted_ms(self, looked_ms: float) -> float:
         """The time at which copies here need records of paced partitions, which were last read at `looked_ms`."""
-        running = [copy.running for copy in self._copies.here.values() if copy.running is not None]
-        return min((one.intake.cutter.wanted_ms(one.flags, looked_ms) for one in running), default=math.inf)
+        running = self._running()
+        return min((one.intake.cutter.wanted_ms(one.condition.flags, looked_ms) for one in running), default=math.inf)
 
     def _read_decisions(self, done: Callable[[], None]) -> None:
         """Calls `done` when the loop has read `assignments` up to its present end."""

@@ -92,7 +92,7 @@ class UnitCopy:
     def handler(self, partition: Partition) -> Handler:
         """The handler of a partition while the copy runs as now; errors end or rebuild the copy."""
         assert self.running is not None
-        running, read = self.running, self.running.handler(partition)
+        running, read = self.running, self.running.handlers.of(partition)
 
         def handle(chunk: Chunk) -> None:
             if self.running is running:
@@ -105,7 +105,7 @@ class UnitCopy:
     def broken(self, cause: str, partition: Partition | None = None, unanswered: bool = False) -> None:
         """Rebuilds the copy, because inputs and image no longer match; fails after MAX_REBUILDS, unanswered calls not
         counted. A user's topic that lost a position may have been replaced, which is checked first."""
-        if partition is not None and self.running is not None and self.running.position_lost(partition, cause):
+        if partition is not None and self.running is not None and self.running.handlers.position_lost(partition, cause):
             return
         self._rebuilds += not unanswered
         self._happened("copy-rebuilds", cause)
@@ -145,7 +145,7 @@ class UnitCopy:
         self._receiving.turned(running, now_ms)
         if worked:
             self._rebuilds = 0
-        if self._takeover is not None and self._takeover.look(running, self._around.clock_ms()):
+        if self._takeover is not None and self._takeover.look(running.condition, self._around.clock_ms()):
             self._spent.replay_ms = self._takeover.phases.get("replay")
             self._happened("unit-active", phases=self._takeover.phases)
             self._takeover = None
@@ -211,7 +211,7 @@ class UnitCopy:
         placed, took_over = lifecycle.Placed(self.core.epoch, self.core.flags), self._takeover is not None
         self.running = self._run_from(self._rebuilt, placed, build=self._code.build, took_over=took_over)
         self._rebuilt = None
-        self._around.control.add(self, self.running.control_positions())
+        self._around.control.add(self, self.running.handlers.control_positions())
         self._receive()
 
     def _flag(self) -> None:
@@ -234,7 +234,7 @@ class UnitCopy:
         self.running.deliver_by(self._opening.delivery)
 
     def _reached(self) -> int:
-        return 0 if self.running is None else self.running.batch
+        return 0 if self.running is None else self.running.condition.batch
 
     def _keep_rows(self) -> None:
         assert self.running is not None
@@ -325,7 +325,7 @@ class UnitCopy:
         self._failed(error, delivering=True)
 
     def _happened(self, kind: str, detail: str = "", phases: dict[str, float] | None = None) -> None:
-        of, batch = (self._job.plan.job, self._layout.unit.name), -1 if self.running is None else self.running.batch
+        of, batch = (self._job.plan.job, self._layout.unit.name), -1 if self.running is None else self._reached()
         self._around.happened(happened(self._around.time_ms(), of, self.core.epoch, batch, kind, detail, phases))
 
 

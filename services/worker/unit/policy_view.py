@@ -1,37 +1,22 @@
-"""The view that checkpoint policies have of a copy. Each value is computed when it is read."""
+"""The view that checkpoint policies have of a copy. Each value is computed when it is read, also between its turns: the
+policies read all units of a worker.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES
 from holdfast.services.worker.core.checkpointing import Phase
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.condition import Condition
 from holdfast.services.worker.unit.hosted_unit import HostedUnit
-
-
-class CopyAtWork(Protocol):
-    """A copy with an image. Its values are also read between its turns, because policies read all units of a worker."""
-
-    @property
-    def batch(self) -> int: ...
-    @property
-    def ended(self) -> bool: ...
-    @property
-    def suspended(self) -> bool: ...
-    @property
-    def commits(self) -> bool: ...
-    @property
-    def data_wait(self) -> bool: ...
-    @property
-    def undecided(self) -> bool: ...
 
 
 class PolicyView:
     """Implements UnitView, which defines each value."""
 
-    def __init__(self, of: CopyAtWork, checkpoints: Checkpoints, unit: HostedUnit) -> None:
+    def __init__(self, of: Condition, checkpoints: Checkpoints, unit: HostedUnit) -> None:
         self._of, self._checkpoints, self._job, self._spent = of, checkpoints, unit.job, unit.spent
         self._name, self._protection = unit.name, checkpoints.protection
         self.sinkmost = not any(task.outputs for task in unit.layout.tasks)

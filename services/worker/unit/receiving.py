@@ -50,7 +50,7 @@ class Receiving:
             self._silent, self._began_ms = set(positions), self._clock_ms()
             self._data.add(self._subscriber, positions)
             running.intake.rewired()
-        elif not running.suspended:
+        elif not running.condition.suspended:
             self._return(running)
 
     def answered(self, partition: Partition) -> None:
@@ -64,7 +64,7 @@ class Receiving:
         """Updates the inputs after a turn: partitions may have joined, changed their topic, or become too busy."""
         if self._on:
             self._rewire(running)
-            if running.suspended and (overfed := running.intake.overfed()):
+            if running.condition.suspended and (overfed := running.intake.overfed()):
                 self._leave(overfed, now_ms)
 
     def look_back(self, running: Running, now_ms: float) -> None:

@@ -25,13 +25,14 @@ def state_of(
         stands: reason why no row is delivered; empty if rows are delivered or none wait.
         ready: state of a copy whose job stands by.
     """
-    marker = None if running is None else running.marker
+    now = None if running is None else running.condition
+    marker = None if now is None else now.marker
     return CopyState(
         unit,
         core.epoch,
         core.state.value,
-        running.batch
-        if running is not None
+        now.batch
+        if now is not None
         else core.reached
         if core.state is State.FAULTED
         else 0
@@ -40,17 +41,17 @@ def state_of(
         error=core.error,
         durable=0 if marker is None else marker.b,
         stopped="" if running is None else running.intake.cutter.stopped,
-        waits="; ".join(filter(None, ("" if running is None else running.waits, stands))),
+        waits="; ".join(filter(None, ("" if now is None else now.waits, stands))),
         risk="" if running is None else running.cuts.retention.text,
-        shows=() if running is None else running.showing.newest,
+        shows=() if now is None else now.shows,
     )
 
 
 def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, leads: bool) -> Costs:
     """The costs of a copy, for heartbeats and metrics; from any thread. `leads` is True if it commits for the unit."""
     keys = 0 if running is None else running.store.keys
-    marker, edges = None if running is None else running.marker, spent.edges
-    counts = {} if running is None or not leads else running.counts
+    marker, edges = None if running is None else running.condition.marker, spent.edges
+    counts = {} if running is None or not leads else running.condition.counts
     return Costs(
         unit=unit,
         inputs=dict(edges.inputs),

@@ -6,24 +6,22 @@ By its flags a copy processes, cuts, checkpoints and trims, or applies another c
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
-from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.operators.catalogue import Build
 from holdfast.services.kernel.state.keyed import StateStore
-from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.lifecycle import Placed
-from holdfast.services.worker.host.subscriptions import Handler
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.unit.answering import Answering
 from holdfast.services.worker.unit.checkpoints import Checkpoints
+from holdfast.services.worker.unit.condition import Condition
 from holdfast.services.worker.unit.cuts import Cuts
+from holdfast.services.worker.unit.handlers import Handlers
 from holdfast.services.worker.unit.hosted_unit import HostedUnit
 from holdfast.services.worker.unit.intake import Intake
 from holdfast.services.worker.unit.outputs import Outputs
@@ -53,31 +51,37 @@ class Running:
         took_over: bool = False,
     ) -> None:
         self.job, self.layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
-        self._key, self.flags, epoch = unit.key, placed.flags, placed.epoch
-        self._awaits_control: bool | None = None
+        self._key, epoch = unit.key, placed.epoch
         self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.turns: Turns
+        self.condition: Condition
         wake = lambda: self.turns.wake()  # noqa: E731
+        leads = lambda: self.condition.commits  # noqa: E731
         self.outputs = Outputs(unit, rebuilt.marker, epoch, wake)
-        self.intake = Intake(unit, rebuilt, gaps, leads=lambda: self.commits)
+        self.intake = Intake(unit, rebuilt, gaps, leads=leads)
         done = self._processing = Processing(
             unit, self.store, rebuilt.marker, self.intake, outputs=self.outputs, build=build
         )
-        self.began, self.showing, cutter = done.batch, done.showing, self.intake.cutter
-        self.checkpoints = Checkpoints(self, unit, rebuilt, self.store)
-        self.policy_view = PolicyView(self, self.checkpoints, unit)
-        self.cuts = Cuts(unit, self.intake, self.checkpoints.held, leads=lambda: self.commits)
-        self.publisher = ProgressPublisher(unit, done, self.checkpoints, self.outputs, cutter=cutter)
-        self._waits = ResultWaits(unit, self.outputs, self.began)
-        log = self.checkpoints.checkpointer.log
-        self.raising = Raising(unit, rebuilt.marker, done, log, wake=wake)
+        cutter = self.intake.cutter
+        checks = self.checkpoints = Checkpoints(self, unit, rebuilt, self.store)
+        self.cuts = Cuts(unit, self.intake, checks.held, leads=leads)
+        self.publisher = ProgressPublisher(unit, done, checks, self.outputs, cutter=cutter)
+        self._waits = ResultWaits(unit, self.outputs, done.batch)
+        self.raising = Raising(unit, rebuilt.marker, done, checks.checkpointer.log, wake=wake)
         self._answering = done.answers = Answering(unit, done, wake)
-        self._skipping = Skipping(unit, done, self.checkpoints, self.moment, wake=wake)
+        self._skipping = Skipping(unit, done, checks, self.moment, wake=wake)
         self._line = TentativeLine(unit, done)
-        self.turns = Turns(self._tasks(), self._watched(), self._view)
-        self._answering.place(self.flags)
-        self._skipping.place(self.flags.commit, took_over)
-        self.raising.place(epoch, self.flags)
+        self.condition = Condition(
+            unit, placed.flags, done, checks, answering=self._answering, raising=self.raising, skipping=self._skipping
+        )
+        self.policy_view = PolicyView(self.condition, checks, unit)
+        self.handlers = Handlers(
+            self.condition, checks, self.intake, self.publisher.steps, hears=self._line.hears, wake=wake
+        )
+        self.turns = Turns(self._tasks(), self._watched(), self.condition.view)
+        self._answering.place(placed.flags)
+        self._skipping.place(placed.flags.commit, took_over)
+        self.raising.place(epoch, placed.flags)
         self._around.checkpoints.join(self._key, self.policy_view)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
@@ -111,25 +115,19 @@ class Running:
             Task("end if a frame could not be delivered", never, by_time(self.outputs.look_at_frames)),
         )
 
-    def _view(self, now_ms: float) -> CopyView:
-        commits, flags, processing = self.commits, self.flags, self._processing
-        skips = self._skipping.holds(commits)
-        return CopyView(
-            now_ms, flags, processing.batch, commits, undecided=processing.held is not None or skips, skips=skips
-        )
-
     def _watched(self) -> tuple[Watched, ...]:
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
-            Watched("acks of readers", lambda: self.commits, lambda: self.outputs.retained),
-            Watched("a pause", lambda: self.commits, lambda: self.job.rests),
+            Watched("acks of readers", lambda: self.condition.commits, lambda: self.outputs.retained),
+            Watched("a pause", lambda: self.condition.commits, lambda: self.job.rests),
             Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
         )
 
     def step(self, now_ms: float) -> bool:
         """Takes a turn. True if a batch was processed."""
-        self._worked, self._awaits_control = False, None
-        with self._around.doing.traces.runs(self._key, self.batch + 1):
+        self._worked = False
+        self.condition.changed()
+        with self._around.doing.traces.runs(self._key, self._processing.batch + 1):
             self.turns.take(now_ms)
         return self._worked
 
@@ -137,47 +135,16 @@ class Running:
         return self.checkpoints.checkpointer.writer.flushing or self.outputs.full
 
     def _awaits_topics(self) -> bool:
-        return (self.flags.commit and bool(self.intake.feeds)) or self.intake.doubtful or self.intake.keeps_out
-
-    # -- what it reads ------------------------------------------------------------------------------------------------
-
-    def control_positions(self) -> dict[Partition, int]:
-        """The positions of the unit's checkpoint log and, for units that read it, of the job's cut log."""
-        return {self.checkpoints.partition: self.checkpoints.next_offset} | self.intake.cutter.positions()
-
-    def handler(self, partition: Partition) -> Handler:
-        """The handler of one of its partitions."""
-        if partition == self.checkpoints.partition:
-            return self._read_markers
-        return partial(self._read_input, self.intake.handler(partition))
-
-    def _read_markers(self, chunk: Chunk) -> None:
-        self._awaits_control = None
-        with self.publisher.steps.step():
-            for message in chunk.messages:
-                self.checkpoints.read(message.offset(), message.value() or b"")
-        self.turns.wake()
-
-    def _read_input(self, read: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
-        self._awaits_control = None
-        news = read(chunk, self.batch)
-        works = self.flags.process or self.flags.commit or self.intake.urgent
-        if works and (news or self._line.hears(chunk.partition)):
-            self.turns.wake()
-
-    def position_lost(self, partition: Partition, cause: str) -> bool:
-        """Handles a lost position of a user's topic. True if the copy must first check that the topic is the same."""
-        if doubtful := self.intake.position_lost(partition, cause):
-            self.turns.wake()
-        return doubtful
+        cuts = self.condition.flags.commit and bool(self.intake.feeds)
+        return cuts or self.intake.doubtful or self.intake.keeps_out
 
     # -- flags --------------------------------------------------------------------------------------------------------
 
     def place(self, epoch: int, flags: Flags) -> None:
         """Applies these flags from now on."""
-        self._awaits_control = None
+        self.condition.changed()
         self.turns.wake()
-        before, self.flags = self.flags, flags
+        before, self.condition.flags = self.condition.flags, flags
         self.outputs.outbox.epoch = epoch
         self._answering.place(flags)
         self.raising.place(epoch, flags)
@@ -189,91 +156,33 @@ class Running:
             self.intake.cutter.release()
             self.checkpoints.placed(self._around.clock_ms())
         if flags.process and not before.process:
-            self.checkpoints.checkpointer.activate(self.batch)
+            self.checkpoints.checkpointer.activate(self._processing.batch)
         if flags.send and not before.send:
-            self.outputs.send_kept(self.marker)
+            self.outputs.send_kept(self.checkpoints.marker)
 
     def deliver_by(self, delivery: Delivery) -> None:
         """Opens its outputs. Raises StateCorrupted if their position is before that of a valid marker."""
-        self.outputs.deliver_by(delivery, 0 if self.marker is None else self.marker.position)
+        marker = self.checkpoints.marker
+        self.outputs.deliver_by(delivery, 0 if marker is None else marker.position)
         self.turns.wake()
-
-    @property
-    def commits(self) -> bool:
-        return self.flags.commit and self.outputs.open
-
-    # -- how it stands ------------------------------------------------------------------------------------------------
-
-    @property
-    def batch(self) -> int:
-        return self._processing.batch
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return self._processing.counts
-
-    @property
-    def ended(self) -> bool:
-        return self._processing.ended
-
-    @property
-    def marker(self) -> Marker | None:
-        """The last valid marker that the copy has reached."""
-        return self.checkpoints.marker
-
-    @property
-    def suspended(self) -> bool:
-        """True if the copy processes nothing until its flags change."""
-        return not self.flags.process
-
-    @property
-    def waits(self) -> str:
-        """A text about everything missing that the copy waits for; empty if nothing is missing."""
-        cutter, full = self.intake.cutter, self.job.bound.waits if self.intake.feeds else ""
-        found = (self.outputs.delivery.waits, cutter.waits, self._answering.waits, full) if self.flags.commit else ()
-        return "; ".join(filter(None, found))
-
-    @property
-    def awaits_control(self) -> bool:
-        """True if a cut or a marker is on its way. Computed after news and after a turn."""
-        if self._awaits_control is None:
-            follows = self._answering.deciding or (self.flags.process and not self.flags.commit and self.intake.uncut)
-            cutter, writer = self.intake.cutter, self.checkpoints.checkpointer.writer
-            self._awaits_control = follows or cutter.deciding or writer.deciding or self.raising.waits
-        return self._awaits_control
-
-    @property
-    def out(self) -> int:
-        """The last batch whose output is completely sent; 0 before the outputs are open."""
-        return self.outputs.acknowledged(self.batch) if self.outputs.open else 0
-
-    @property
-    def busy(self) -> bool:
-        """True if there is work that needs no input."""
-        return self.checkpoints.checkpointer.writer.working or self.data_wait
 
     # -- processing ---------------------------------------------------------------------------------------------------
 
-    @property
-    def data_wait(self) -> bool:
-        """True if a batch is ready to be processed."""
-        return self.flags.process and self._processing.ready and not self._skipping.holds(self.commits)
-
     def _process_due(self, seen: CopyView) -> float:
-        return self.checkpoints.next_batch_ms(seen) if self.data_wait else math.inf
+        return self.checkpoints.next_batch_ms(seen) if self.condition.data_wait else math.inf
 
     def _process(self, seen: CopyView) -> None:
         began_ms = done_ms = self._around.clock_ms()  # other copies have had their part of this turn
-        while self.data_wait and self.checkpoints.next_batch_ms(seen) <= seen.now_ms:
-            active = self._processing.do_next(self.flags.send, self.raising.known(self.batch + 1))
-            seen = self._view(seen.now_ms)
+        while self.condition.data_wait and self.checkpoints.next_batch_ms(seen) <= seen.now_ms:
+            active = self._processing.do_next(self.condition.flags.send, self.raising.known(self._processing.batch + 1))
+            seen = self.condition.view(seen.now_ms)
             if not seen.undecided:
                 self._batch_done(active)
             done_ms = self._around.clock_ms()
             if done_ms - began_ms > SLICE_MS:
                 break
-            self._around.doing.traces.runs(self._key, self.batch + 1)
-        if self.ended:
+            self._around.doing.traces.runs(self._key, self._processing.batch + 1)
+        if self._processing.ended:
             self.outputs.delivery.hurry()
         self._spent.process_ms += done_ms - began_ms
         self._look_at_raising(seen)
@@ -287,16 +196,11 @@ class Running:
         self.checkpoints.batch_done(still=not active)
         if self.job.judged:
             self.job.read_progress(self.publisher.progress())
-        self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self.batch)
+        self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self._processing.batch)
         if active:
-            self.job.spaces(self.batch, self._around.clock_ms())
+            self.job.spaces(self._processing.batch, self._around.clock_ms())
         self.raising.batch_done()
         self._worked = True
-
-    @property
-    def undecided(self) -> bool:
-        """True if the state holds an unfinished batch (code raised in it) or lacks batches that are to be skipped."""
-        return self._processing.held is not None or self._skipping.holds(self.commits)
 
     # -- checkpoints and acks -----------------------------------------------------------------------------------------
 
@@ -313,13 +217,13 @@ class Running:
 
     def moment(self) -> Moment:
         """The content of a marker as of the last batch."""
-        return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self.batch))
+        return self._processing.moment(self.raising.followed, self.checkpoints.holding.at(self._processing.batch))
 
     def acked(self, marker: Marker, kind: Kind) -> None:
         """Handles its own valid marker. A refresh is published later, because nothing waits for it."""
         self._skipping.acked(marker)
         self.marked(marker)
-        if kind is Kind.SWEEP and self.commits:
+        if kind is Kind.SWEEP and self.condition.commits:
             self.publisher.swept(marker, self._around.clock_ms())
 
     def marked(self, marker: Marker) -> None:

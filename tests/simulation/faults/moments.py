@@ -139,7 +139,7 @@ def _applied_half(process: WorkerProcess) -> list[str]:
     """The units whose suspended copies there have part of a run in their image."""
     copies = process.worker._copies.here if process.worker is not None and process.alive and not process.frozen else {}
     running = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
-    return [unit for unit, one in running if one.suspended and one.checkpoints.checkpointer.applier.halfway]
+    return [unit for unit, one in running if one.condition.suspended and one.checkpoints.checkpointer.applier.halfway]
 
 
 def fork_dies(cluster: Cluster, fault: Fault) -> None:

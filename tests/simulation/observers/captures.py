@@ -54,16 +54,17 @@ class Seen:
     @classmethod
     def at(cls, running: Running, now_ms: float) -> Seen:
         own, runs, terms = running.policy_view, running.checkpoints.checkpointer, running.job.checkpoint
-        ready = running.commits and own.batches > 0 and own.resting
+        now = running.condition
+        ready = now.commits and own.batches > 0 and own.resting
         return cls(
             own,
             terms,
-            running.commits,
-            running.ended,
-            running.batch,
+            now.commits,
+            now.ended,
+            now.batch,
             own.captured_ms,
             own.captured_batch,
-            0 if running.marker is None else running.marker.b,
+            0 if now.marker is None else now.marker.b,
             runs.writer.phase.value == "encoding",
             running._spent.applies + runs.applier.waiting,
             ready and late(terms, own.captured_ms, now_ms) and not (own.still and terms.policy in TIMED),
