@@ -82,7 +82,7 @@ def test_a_process_that_ends_at_rest_is_replaced_before_the_next_batch(made: Mem
 @pytest.mark.parametrize("made", ["always"], indirect=True)
 def test_a_takeover_finds_the_standby_s_process_ready(made: MemoryCluster) -> None:
     def pids(worker: str) -> list[int]:
-        return [pid for copy in made.workers[worker]._copies.here.values() for pid in copy._code.pids.values()]
+        return [pid for copy in made.workers[worker]._copies.here.values() for pid in copy._effects.code.pids.values()]
 
     made.feed("in", [{"key": "pid", "n": 1}])
     made.until(lambda: len(made.rows("obeyed")) == 1)

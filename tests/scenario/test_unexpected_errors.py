@@ -14,8 +14,9 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
 from holdfast.services.recovery.core.unit.rules import blame
+from holdfast.services.worker.core import rebuilds
 from holdfast.services.worker.isolated.code import IsolatedCode
-from holdfast.services.worker.unit import beside, copy
+from holdfast.services.worker.unit import beside
 from tests.scenario.test_failures import Run
 
 ERROR = "'module' object does not support item assignment"
@@ -112,7 +113,7 @@ def test_an_error_at_every_try_ends_the_unit_with_its_cause() -> None:
 
 def test_rebuilds_that_come_to_nothing_are_tried_elsewhere() -> None:
     run = Run("passive")
-    with mock.patch.object(copy, "MAX_REBUILDS", 2), mock.patch.object(Unit, "process", _corrupted(4)):
+    with mock.patch.object(rebuilds, "MAX_REBUILDS", 2), mock.patch.object(Unit, "process", _corrupted(4)):
         run.until(lambda: bool(events(run, "copy-faulted")), "a copy has given up")
         run.end()
     assert events(run, "copy-faulted")[0].detail.startswith("gave up after 2 rebuilds without a batch")

@@ -70,7 +70,6 @@ METHODS: Exceptions = {
     "worker/sources/cutter.py:Cutter": (30, MACHINE),
     "worker/sources/feed.py:Feed": (30, PORT),
     "worker/sources/user_topic.py:SourceFeed": (40, PORT),
-    "worker/unit/copy.py:UnitCopy": (35, "each action of the core is carried out by a method"),
     "worker/unit/intake.py:Intake": (26, MACHINE),
     "worker/unit/policy_view.py:PolicyView": (36, VIEW),
 }
@@ -91,7 +90,6 @@ ATTRIBUTES: Exceptions = {
     "worker/sources/cutter.py:Cutter": (25, MACHINE),
     "worker/sources/user_topic.py:SourceFeed": (20, MACHINE),
     "worker/unit/checkpoints.py:Checkpoints": (20, WIRING),
-    "worker/unit/copy.py:UnitCopy": (20, MACHINE),
     "worker/unit/processing.py:Processing": (20, MACHINE),
     "worker/unit/publishing.py:ProgressPublisher": (20, MACHINE),
     "worker/unit/raising.py:Raising": (25, MACHINE),

@@ -16,9 +16,9 @@ from holdfast.services.recovery.core.unit.facts import crashes
 from holdfast.services.recovery.core.unit.rules.blame import PAUSE_US
 from holdfast.services.spark.core import lifecycle as spark
 from holdfast.services.worker.core.reactions import MOST_TEXT, OF_DELIVERY, REACTIONS, Reaction, cause_of, reaction
+from holdfast.services.worker.core.rebuilds import MAX_REBUILDS
 from holdfast.services.worker.isolated import code
 from holdfast.services.worker.isolated.code_process import CodeEnded
-from holdfast.services.worker.unit.copy import MAX_REBUILDS
 
 TEXT = (Path(__file__).parents[3] / "docs" / "failures.md").read_text(encoding="utf-8")
 NOT_OF_COPIES = {
