@@ -21,8 +21,7 @@ from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.hosting.watchdog import Watchdog, end_process
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.versions import versions
-from holdfast.services.log.kafka.starting import await_answers
-from holdfast.services.log.opening import look_at_secret, open_log, refused_by
+from holdfast.services.log.opening import refused_by
 from holdfast.services.log.protocol import Log
 from holdfast.services.process.health import Check, Health, answering, reading
 from holdfast.services.process.metrics import of_process, of_refusals
@@ -57,16 +56,6 @@ def clock_ms() -> float:
 def time_ms() -> int:
     """The time of day in milliseconds since 1970."""
     return int(time.time() * 1000)
-
-
-def open_cluster(settings: HostSettings, name: str) -> tuple[Log, ClusterTopics]:
-    """Opens the log of a host's process and creates missing topics of the cluster. Returns both."""
-    topics = ClusterTopics(settings.cluster)
-    log = open_log(settings.kafka, settings.cluster, name, report=True)
-    log.create(topics.specs())
-    await_answers(log, topics)
-    look_at_secret(log, topics)
-    return log, topics
 
 
 def serve(

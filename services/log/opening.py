@@ -13,7 +13,9 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import HoldfastError, Retriable
 from holdfast.services.log.kafka.client_settings import client_settings
+from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.kafka.log import KafkaLog
+from holdfast.services.log.kafka.starting import await_answers
 from holdfast.services.log.kafka.waiting import WaitingLog
 from holdfast.services.log.patience import Patience
 from holdfast.services.log.protocol import Log, Message
@@ -81,6 +83,18 @@ def open_log(bootstrap_servers: str, prefix: str, name: str, *, report: bool = F
     """
     keys, log = keyring(), KafkaLog(bootstrap_servers, client_settings(), name)
     return log if keys is None else KafkaDoor(log, ClusterTopics(prefix), keys, name if report else "")
+
+
+def open_cluster(
+    bootstrap_servers: str, prefix: str, name: str, durability: Durability | None = None
+) -> tuple[KafkaLog | KafkaDoor, ClusterTopics]:
+    """Opens the log of a service and creates missing topics of the cluster. Returns both. Raises Retriable."""
+    topics = ClusterTopics(prefix)
+    log = open_log(bootstrap_servers, prefix, name, report=True)
+    log.create((durability or Durability()).of(topics.specs()))
+    await_answers(log, topics)
+    look_at_secret(log, topics)
+    return log, topics
 
 
 def open_waiting(bootstrap_servers: str, prefix: str, name: str, patience: Patience) -> Log:

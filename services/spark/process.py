@@ -10,8 +10,9 @@ from holdfast.services.diagnostics.service_log import open_service_log
 from holdfast.services.hosting.ending import Ending
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.plugins import from_folder
-from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
+from holdfast.services.hosting.process import clock_ms, serve, time_ms
 from holdfast.services.kernel import lazy_modules
+from holdfast.services.log.opening import open_cluster
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.spark.leftovers import Leftovers
 from holdfast.services.spark.session import open_session
@@ -29,7 +30,7 @@ def main() -> int:
     ending = Ending(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
-    log, topics = open_cluster(settings, settings.driver)
+    log, topics = open_cluster(settings.kafka, settings.cluster, settings.driver)
     scratch = settings.spark_dir / "scratch" / settings.driver
     shutil.rmtree(scratch, ignore_errors=True)  # files of earlier incarnations
     session = Session(lambda: open_session(settings, settings.driver, scratch))

@@ -308,8 +308,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "controller": "controller/__main__.py",
         "acls": "controller/__main__.py tests/integration/test_rights.py",
         "plugins": "hosting/settings.py",
-        "replication_factor": "controller/__main__.py",
-        "min_insync_replicas": "controller/__main__.py",
+        "replication_factor": "process/decider.py",
+        "min_insync_replicas": "process/decider.py",
         "heartbeat_interval_ms": "controller/__main__.py",
         "trim_after_s": "controller/__main__.py",
         "keep_ended_jobs": "controller/__main__.py tests/unit/decisions/test_jobs.py",
@@ -317,8 +317,8 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
     RecoverySettings: EVERYBODY
     | {
         "recovery": "recovery/__main__.py",
-        "replication_factor": "recovery/__main__.py",
-        "min_insync_replicas": "recovery/__main__.py",
+        "replication_factor": "process/decider.py",
+        "min_insync_replicas": "process/decider.py",
         "heartbeat_interval_ms": "recovery/__main__.py",
         "trim_after_s": "recovery/__main__.py",
         "balance_calm_s": "recovery/__main__.py",

@@ -33,7 +33,7 @@ class _NoTables(TableManager):
         pass
 
 
-class _App(faust.App):
+class App(faust.App):
     """Faust makes directories for tables in the user's directory; this app has no tables and makes none."""
 
     def _create_directories(self) -> None:
@@ -48,13 +48,13 @@ def make_app(
     read: Read,
     passed: Passed,
     gate: Gate | None = None,
-) -> faust.App:
+) -> App:
     """An app with an agent for each topic. An error in `read` ends the app.
 
     kinds: names of the agents, by partition.
     gate: decides which records count; for a refused record `passed` is called instead of `read`.
     """
-    app = _App(
+    app = App(
         name,
         broker=[f"aiokafka://{server.strip()}" for server in bootstrap_servers.split(",")],
         broker_credentials=credentials(client_settings),

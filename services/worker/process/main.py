@@ -15,10 +15,11 @@ from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.ending import Ending
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.plugins import from_folder
-from holdfast.services.hosting.process import clock_ms, open_cluster, serve, time_ms
+from holdfast.services.hosting.process import clock_ms, serve, time_ms
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.log.kafka.registry import of_this_process
+from holdfast.services.log.opening import open_cluster
 from holdfast.services.log.seal.private import keep_private
 from holdfast.services.process.collector import Collector
 from holdfast.services.worker.process.lifeline import hold
@@ -58,7 +59,7 @@ def main() -> int:
     ending = Ending(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
-    log, topics = open_cluster(settings, f"worker-{settings.worker}")
+    log, topics = open_cluster(settings.kafka, settings.cluster, f"worker-{settings.worker}")
     keep_private()
     root = settings.state_dir / settings.worker / settings.incarnation
     shutil.rmtree(root.parent, ignore_errors=True)  # images of earlier incarnations: all that counts is in the log
