@@ -1,6 +1,7 @@
 """Listeners: a Kafka at an address answers its first request, and another server shows by its answer that it is none.
 
 Without this question the client library would ask an HTTP server for its topics until the command's patience ends.
+Source: docs/decisions/0256.
 """
 
 from __future__ import annotations
