@@ -17,6 +17,7 @@ import yaml
 
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.plurals import plural
 
 MAX_CHARACTERS = 1024 * 1024
 _BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timestamp", "float"))
@@ -158,7 +159,7 @@ def _duplicates(root: yaml.Node) -> Iterator[Problem]:
                 waiting.append((_under(path, key.value), value))
             for name, found in lines.items():
                 if len(found) > 1 and name != "<<":
-                    times = "twice, in" if len(found) == 2 else f"{len(found)} times, first in"
+                    times = "twice, in" if len(found) == 2 else f"{plural(len(found), 'time')}, first in"
                     message = f"written {times} lines {found[0]} and {found[1]}"
                     yield Problem(_under(path, name), message, "keep one of them")
 

@@ -152,7 +152,7 @@ def test_every_duplicate_key_is_told_with_its_lines() -> None:
 
 
 def test_a_key_that_is_written_many_times_is_one_problem() -> None:
-    assert told("name: a\n" * 1_000) == [("name", "written 1000 times, first in lines 1 and 2", "keep one of them")]
+    assert told("name: a\n" * 1_000) == [("name", "written 1,000 times, first in lines 1 and 2", "keep one of them")]
 
 
 def test_lines_that_are_no_mapping_are_refused_with_what_a_job_file_is() -> None:
