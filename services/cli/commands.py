@@ -244,7 +244,7 @@ COMMANDS = (
     Command(
         "events",
         LOOKING,
-        "telling:events",
+        "events:events",
         "Show what happened, oldest first: a failure is one line, with who died and how long each unit was silent.",
     ),
     Command(
@@ -344,13 +344,13 @@ class Commands(TyperGroup):
             say_error(*explained(error))
             raise typer.Exit(1) from None
         except Exception as error:
-            if not _told(error):
+            if not _names_its_fix(error):
                 raise
             say_error(str(error))
             raise typer.Exit(1) from None
 
 
-def _told(error: Exception) -> bool:
+def _names_its_fix(error: Exception) -> bool:
     """True for errors whose message names the fix; any other error is a fault of the product
     and shows its traceback.
     """

@@ -72,7 +72,7 @@ def console(
     cluster, own = ClusterFiles(directory).running(), inherited is not None or _asks_for_its_own(ctx)
     if cluster is not None and cluster.console and not own:
         url = f"{cluster.console}?token={read_token(directory)}"
-        _tell(url, directory, read_only=read_only, as_json=as_json)
+        _say_address(url, directory, read_only=read_only, as_json=as_json)
         _open(url)
         return
 
@@ -85,7 +85,7 @@ def console(
         )
         served = served.bound() if inherited is None else served.adopted(inherited)
         if inherited is None:  # otherwise the output is a log, which must not have a token
-            _tell(served.url, directory, read_only=read_only, as_json=as_json)
+            _say_address(served.url, directory, read_only=read_only, as_json=as_json)
         if address not in LOCAL:
             note("others reach it, and its token goes over the network in the clear: put TLS before it")
         machine = None
@@ -103,7 +103,7 @@ def _asks_for_its_own(ctx: typer.Context) -> bool:
     return any(source is not None and source.name == "COMMANDLINE" for source in given)
 
 
-def _tell(url: str, directory: Path, *, read_only: bool, as_json: bool) -> None:
+def _say_address(url: str, directory: Path, *, read_only: bool, as_json: bool) -> None:
     from holdfast.services.console.guarding import TOKEN_FILE
 
     if as_json:

@@ -85,11 +85,11 @@ def _stop_and_go(process: int, seconds: float, duty: float) -> bool:
             period = min(PERIOD_S, left)
             if duty > 0:
                 signal.pidfd_send_signal(process, signal.SIGSTOP)
-                if _told_to_end(period * duty):
+                if _end_asked(period * duty):
                     return True
             if duty < 1:
                 signal.pidfd_send_signal(process, signal.SIGCONT)
-                if _told_to_end(period * (1 - duty)):
+                if _end_asked(period * (1 - duty)):
                     return True
         return False
     finally:
@@ -98,7 +98,7 @@ def _stop_and_go(process: int, seconds: float, duty: float) -> bool:
         signal.pthread_sigmask(signal.SIG_SETMASK, former)
 
 
-def _told_to_end(within_s: float) -> bool:
+def _end_asked(within_s: float) -> bool:
     return signal.sigtimedwait(_ENDING, within_s) is not None
 
 

@@ -76,7 +76,7 @@ def status(job: JobName, data_dir: DataDir = None, kafka: KafkaAt = None, as_jso
     Also says which units nothing protects, and why, and the last failure of a worker that struck the job. Exits with 1
     if the job has failed, and says why and since when. `holdfast watch JOB` keeps this on the screen.
     """
-    from holdfast.services.cli.telling import failures_of
+    from holdfast.services.cli.events import failures_of
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.view.reading import named_job, read_all, read_progress
 

@@ -62,7 +62,7 @@ def savepoint(
     with connected(data_dir, kafka) as door, waiting(f"savepoint of {job} ...", quiet=as_json):
         _, plan = _running(door, job)
         saved = save(door, plan, place, timeout)
-    _tell(place, saved, as_json)
+    _say_saved(place, saved, as_json)
 
 
 def _back_up(
@@ -84,14 +84,14 @@ def _back_up(
         if one.saved is None:
             note(f"warning: no backup {one.path}: {one.trouble}")
             continue
-        _tell(one.path, one.saved, as_json)
+        _say_saved(one.path, one.saved, as_json)
         if one.trouble:
             note(f"warning: {one.trouble}")
         for gone in one.deleted:
             note(f"deleted {gone}")
 
 
-def _tell(path: Path | StorePlace, saved: Saved, as_json: bool) -> None:
+def _say_saved(path: Path | StorePlace, saved: Saved, as_json: bool) -> None:
     from holdfast.services.kernel.plurals import plural
 
     found = saved.manifest

@@ -37,7 +37,7 @@ MOST_RECORDS = 50
 FIRST_S = 1.0
 """The longest wait for the first picture before a page is sent without it: the picture is pushed once it is there."""
 BUILD_S = 30.0
-"""The longest time that a page may take before the browser is told that it has failed: for machines under full load."""
+"""The longest time that a page may take before the browser gets an error: for machines under full load."""
 LOGO = (
     '<svg viewBox="0 0 20 20" aria-hidden="true"><path d="M10 1 18 5.500v9L10 19 2 14.500v-9zM10 4.200 4.800 7.100v5.8'
     'l5.200 2.900 5.200-2.900V7.100z"/><circle cx="10" cy="10" r="2.600"/></svg>'

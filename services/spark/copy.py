@@ -36,13 +36,13 @@ from holdfast.services.spark.engine import (
     Deploy,
     Discard,
     Engine,
+    EngineEvent,
     Output,
     Refused,
     Rehearse,
     Run,
     RunEnded,
     Task,
-    Told,
     Write,
 )
 from holdfast.services.spark.spent import Spent
@@ -114,8 +114,8 @@ class SparkCopy:
             self._handle(lifecycle.Repaired())
         except HoldfastError as error:
             self._handle(lifecycle.Broke(f"{type(error).__name__}: {error}"))
-        while (told := self._engine.poll()) is not None:
-            self._hear(told)
+        while (event := self._engine.poll()) is not None:
+            self._take(event)
         if now_ms >= self.core.next_deadline:
             self._handle(lifecycle.Due())
 
@@ -154,18 +154,18 @@ class SparkCopy:
         if self.core.state is State.ARRIVING and controls.input_ended:
             self._handle(lifecycle.InputEnded())
 
-    def _hear(self, told: Told) -> None:
+    def _take(self, event: EngineEvent) -> None:
         now_ms = self._around.clock_ms()
-        match told:
+        match event:
             case BatchAsked(batch):
                 self._spent.batch_ms = now_ms
                 self._judge(batch)
             case Output():
-                self._spent.batch_written(told, now_ms)
-                self._commit(told)
+                self._spent.batch_written(event, now_ms)
+                self._commit(event)
             case lifecycle.Deployed():
                 self._spent.deploy_ms = round(now_ms - self._begun_ms, 1)
-                self._handle(told)
+                self._handle(event)
             case RunEnded(ends):
                 self._ends = ends
                 self._handle(lifecycle.RowsHeld() if self._holds else lifecycle.RunDone())
@@ -173,7 +173,7 @@ class SparkCopy:
                 _log.warning("query failed", unit=self.core.unit, cause=cause)
                 self._handle(lifecycle.RunFailed(cause, (*come, self._open.fold.k)))
             case _:
-                self._handle(told)
+                self._handle(event)
 
     @property
     def _open(self) -> Commits:

@@ -108,7 +108,7 @@ class RunEnded:
     ends: dict[int, int] | None = None
 
 
-Told = Deployed | Rehearsed | NothingRehearsed | Started | RunFailed | RunEnded | BatchAsked | Output
+EngineEvent = Deployed | Rehearsed | NothingRehearsed | Started | RunFailed | RunEnded | BatchAsked | Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Engine(Protocol):
         """Ends the task; its output may still arrive."""
         ...
 
-    def poll(self) -> Told | None:
+    def poll(self) -> EngineEvent | None:
         """The next event of the newest task; None if there is none."""
         ...
 

@@ -34,7 +34,7 @@ def main() -> int:
     scratch = settings.spark_dir / "scratch" / settings.driver
     shutil.rmtree(scratch, ignore_errors=True)  # files of earlier incarnations
     session = Session(lambda: open_session(settings, settings.driver, scratch))
-    told = threading.Event()
+    news = threading.Event()
     room = SparkRoom(
         log=log,
         bootstrap_servers=settings.kafka,
@@ -43,12 +43,12 @@ def main() -> int:
         scratch=scratch,
         allow=settings.allow,
         session=session.wait,
-        wake=told.set,
+        wake=news.set,
     )
 
     def wait(seconds: float) -> None:
-        told.wait(seconds)
-        told.clear()
+        news.wait(seconds)
+        news.clear()
 
     host = Host(
         Identity(settings.driver, settings.incarnation, settings.zone, hosts=HOSTS),

@@ -25,7 +25,17 @@ from holdfast.services.spark.checkpoint import Checkpoints, plan_last_batch
 from holdfast.services.spark.commits import put
 from holdfast.services.spark.core import lifecycle
 from holdfast.services.spark.core.taking_over import takeover
-from holdfast.services.spark.engine import Answer, BatchAsked, Deploy, Output, Rehearse, Run, RunEnded, Task, Told
+from holdfast.services.spark.engine import (
+    Answer,
+    BatchAsked,
+    Deploy,
+    EngineEvent,
+    Output,
+    Rehearse,
+    Run,
+    RunEnded,
+    Task,
+)
 from holdfast.services.spark.faults import cause_of
 from holdfast.services.spark.query import Query
 from holdfast.services.spark.real_time import RealTimeQuery
@@ -80,7 +90,7 @@ class SparkEngine:
         self._checkpoints = Checkpoints(room.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator)
         self._appender = room.log.appender(f"dead-letters-{spark.operator}")
         self._doing: _Doing | None = None
-        self._told: deque[tuple[_Doing, Told]] = deque()
+        self._events: deque[tuple[_Doing, EngineEvent]] = deque()
         self._tasks: queue.SimpleQueue[_Doing | None] = queue.SimpleQueue()
         threading.Thread(target=self._work, name=f"spark {spark.operator}", daemon=True).start()
 
@@ -96,11 +106,11 @@ class SparkEngine:
             self._doing.ended.set()
         self._doing = None
 
-    def poll(self) -> Told | None:
-        while self._told:
-            doing, told = self._told.popleft()
+    def poll(self) -> EngineEvent | None:
+        while self._events:
+            doing, event = self._events.popleft()
             if doing is self._doing:
-                return told
+                return event
         return None
 
     def answer(self, answer: Answer) -> None:
@@ -113,8 +123,8 @@ class SparkEngine:
 
     # -- its threads --------------------------------------------------------------------------------------------------
 
-    def _record(self, doing: _Doing, told: Told) -> None:
-        self._told.append((doing, told))
+    def _record(self, doing: _Doing, event: EngineEvent) -> None:
+        self._events.append((doing, event))
         self._room.wake()
 
     def _work(self) -> None:

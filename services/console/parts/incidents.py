@@ -37,9 +37,9 @@ def incidents(picture: Picture) -> Node:
     shown = [incident(one, picture.time_ms) for one in sorted(found, key=lambda one: one.state == OVER)]
     if not shown:
         shown = [card("Incidents", nothing("No job that runs has had an incident: no workers have failed together."))]
-    told = [one for one in picture.happenings if one.kind in KINDS][-MOST:]
-    tells = card("The story, as `holdfast events` tells it", story(told, "No events of incidents.")) if told else ""
-    return element("div", *shown, tells, class_="stack")
+    if recent := [one for one in picture.happenings if one.kind in KINDS][-MOST:]:
+        shown.append(card("The story, as `holdfast events` tells it", story(recent, "No events of incidents.")))
+    return element("div", *shown, class_="stack")
 
 
 def incident(line: IncidentLine, now_ms: int) -> Node:

@@ -123,12 +123,12 @@ def _failure(group: Sequence[Takeover], present: Present, happenings: Sequence[H
     silences = [one.silent_ms for one in group if one.silent_ms is not None]
     worst = element("span", muted("longest silence "), milliseconds(max(silences))) if silences else ""
     rows = [_row(one, scale, present) for one in sorted(group, key=lambda one: (one.job, one.unit, one.epoch))]
-    told = [one for one in happenings if first - BEFORE_MS <= one.time_ms <= last + AFTER_MS]
+    around = [one for one in happenings if first - BEFORE_MS <= one.time_ms <= last + AFTER_MS]
     inner = element(
         "details",
         element("summary", coded("The story, as `holdfast events` tells it")),
         *(_choice(one) for one in group if one.alternatives),
-        story(told, "Its events are gone."),
+        story(around, "Its events are gone."),
     )
     head = element(
         "header",

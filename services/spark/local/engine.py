@@ -31,13 +31,13 @@ from holdfast.services.spark.engine import (
     Answer,
     BatchAsked,
     Deploy,
+    EngineEvent,
     Output,
     Refused,
     Rehearse,
     Run,
     RunEnded,
     Task,
-    Told,
     Write,
 )
 from holdfast.services.spark.faults import cause_of
@@ -114,7 +114,7 @@ class LocalEngine:
         self._files = TopicFiles(room.log, folder / "input", spark.first_positions)
         self._appender = room.log.appender(f"frames-{spark.operator}")
         self._runs = 0
-        self._told: deque[Told] = deque()
+        self._events: deque[EngineEvent] = deque()
         self._begun: _Begun | None = None
 
     # -- Engine -------------------------------------------------------------------------------------------------------
@@ -123,21 +123,21 @@ class LocalEngine:
         self.rest()
         match task:
             case Deploy():
-                self._told.append(lifecycle.Deployed())
+                self._events.append(lifecycle.Deployed())
             case Rehearse():
-                self._told.append(lifecycle.Rehearsed())
+                self._events.append(lifecycle.Rehearsed())
             case Run() as run:
                 self._try(lambda: self._start(run))
 
     def rest(self) -> None:
         self._begun = None
-        self._told.clear()
+        self._events.clear()
 
-    def poll(self) -> Told | None:
+    def poll(self) -> EngineEvent | None:
         begun = self._begun
-        if begun is not None and not self._told and not begun.ran:
+        if begun is not None and not self._events and not begun.ran:
             self._try(lambda: self._advance(begun))
-        return self._told.popleft() if self._told else None
+        return self._events.popleft() if self._events else None
 
     def answer(self, answer: Answer) -> None:
         assert self._begun is not None, "an answer to no run"
@@ -145,7 +145,7 @@ class LocalEngine:
         if isinstance(answer, Refused):
             self._fail(answer.cause)
         elif isinstance(answer, Write):
-            self._try(lambda: self._told.append(self._written(ran[0], answer)))
+            self._try(lambda: self._events.append(self._written(ran[0], answer)))
         else:
             ran.popleft()
             self._ask(ran)
@@ -164,7 +164,7 @@ class LocalEngine:
 
     def _fail(self, cause: str) -> None:
         self.rest()
-        self._told.append(lifecycle.RunFailed(cause))
+        self._events.append(lifecycle.RunFailed(cause))
 
     def _start(self, run: Run) -> None:
         """Starts in a directory of its own. Spark notes a micro-batch as done before it is valid, so each run begins
@@ -179,14 +179,14 @@ class LocalEngine:
         records = self._files.stream(session)
         rows = output(self._spark, result_of(self._spark, partial(of_topic, records), self._room.allow))
         self._begun = _Begun(run, session, directory, rows, again=len(self._files) > 0)
-        self._told.append(lifecycle.Started())
+        self._events.append(lifecycle.Started())
 
     def _advance(self, begun: _Begun) -> None:
         """Runs Spark over new records up to their end."""
         ends = begun.run.until_now
         if begun.over:
             self._begun = None
-            self._told.append(RunEnded())
+            self._events.append(RunEnded())
             return
         come = (ends or self._room.ripe()) and self._files.take()
         if come or begun.again:
@@ -196,7 +196,7 @@ class LocalEngine:
 
     def _ask(self, ran: deque[_Ran]) -> None:
         if ran:
-            self._told.append(BatchAsked(ran[0].batch))
+            self._events.append(BatchAsked(ran[0].batch))
 
     def _play(self, begun: _Begun) -> None:
         """Runs the query until Spark has read all files and closed the windows that they close."""

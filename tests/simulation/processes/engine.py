@@ -32,13 +32,13 @@ from holdfast.services.spark.engine import (
     Committed,
     Deploy,
     Discard,
+    EngineEvent,
     Output,
     Refused,
     Rehearse,
     Run,
     RunEnded,
     Task,
-    Told,
     Write,
 )
 from tests.simulation.kafka.broker import Broker
@@ -141,7 +141,7 @@ class FakeEngine:
         self._pace_ms = self._random.choice((5, 20, 80))
         self._codec = FrameCodec(stream_schema(spark.output))
         self._number, self._fails = 0, False
-        self._told: deque[tuple[int, Told]] = deque()
+        self._events: deque[tuple[int, EngineEvent]] = deque()
         self._waiting: Callable[[Answer], None] | None = None
 
     # -- Engine -------------------------------------------------------------------------------------------------------
@@ -163,11 +163,11 @@ class FakeEngine:
         self._number += 1
         self._waiting = None
 
-    def poll(self) -> Told | None:
-        while self._told:
-            number, told = self._told.popleft()
+    def poll(self) -> EngineEvent | None:
+        while self._events:
+            number, event = self._events.popleft()
             if number == self._number:
-                return told
+                return event
         return None
 
     def answer(self, answer: Answer) -> None:
@@ -229,7 +229,7 @@ class FakeEngine:
         most = self._random.choice((5, 50, 1_000))
         return {index: min(end, before.get(index, 0) + most) for index, end in ends.items()}
 
-    def _ask(self, number: int, question: Told, then: Callable[[Answer], None]) -> None:
+    def _ask(self, number: int, question: EngineEvent, then: Callable[[Answer], None]) -> None:
         def ask() -> None:
             self._waiting = then
             self._tell(number, question)
@@ -326,8 +326,8 @@ class FakeEngine:
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
-    def _tell(self, number: int, told: Told) -> None:
-        self._told.append((number, told))
+    def _tell(self, number: int, event: EngineEvent) -> None:
+        self._events.append((number, event))
         self._process.wake()
 
     def _later(self, number: int | None, ms: int, deed: Callable[[], None]) -> None:

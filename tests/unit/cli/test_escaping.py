@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.dead_letters import of_record
 from holdfast.schemas.events import Event
-from holdfast.services.cli import dead_letters, telling, terminal, trying
+from holdfast.services.cli import dead_letters, events, terminal, trying
 from holdfast.services.view.visible import visible, visible_json, visible_line
 
 CLI = Path(__file__).parents[3] / "services/cli"
@@ -59,7 +59,7 @@ PRINTERS: dict[str, Callable[[], None]] = {
         (NASTY, "b"), [(NASTY, 1), (terminal.coloured(NASTY), None)], title=NASTY
     ),
     "waiting": lambda: _wait(),
-    "event": lambda: terminal.say(telling._event_line(_event())),
+    "event": lambda: terminal.say(events._event_line(_event())),
     "dead letter": lambda: terminal.say(
         dead_letters._letter_line(of_record(NASTY, NASTY, 1, "t", 0, 3, NASTY.encode()))
     ),

@@ -16,11 +16,11 @@ from holdfast.services.spark.engine import (
     BatchAsked,
     Committed,
     Deploy,
+    EngineEvent,
     Output,
     Reported,
     Run,
     Task,
-    Told,
     Write,
 )
 from holdfast.services.spark.spent import Spent
@@ -32,7 +32,7 @@ class Scripted:
     """An engine that does what the test says. Implements Engine."""
 
     def __init__(self) -> None:
-        self.told: deque[Told] = deque()
+        self.told: deque[EngineEvent] = deque()
         self.task: Task | None = None
         self.answers: list[Answer] = []
 
@@ -42,7 +42,7 @@ class Scripted:
     def rest(self) -> None:
         self.task = None
 
-    def poll(self) -> Told | None:
+    def poll(self) -> EngineEvent | None:
         return self.told.popleft() if self.told else None
 
     def answer(self, answer: Answer) -> None:
@@ -67,7 +67,7 @@ def test_micro_batches_and_phases_are_counted() -> None:
     )
     copy = SparkCopy(cluster.plan, spark, cluster.topics, around, engine, frozenset())
 
-    def turn(ms: int, *told: Told) -> None:
+    def turn(ms: int, *told: EngineEvent) -> None:
         cluster.now_ms += ms
         engine.told.extend(told)
         for _ in range(3):
