@@ -13,6 +13,7 @@ from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, m
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_part import Input, JobPart, Name, Shift, Span, Tasks, Text, Whole
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.schemas.plans import SPARK_INPUT
 
 Columns = Annotated[list[Text], Field(min_length=1)]
@@ -46,6 +47,10 @@ class OperatorSpec(JobPart):
     def declared(self) -> dict[str, Any]:
         """The operator's part of the file, defaults filled in, without what the plan says elsewhere."""
         return self.model_dump(mode="json", exclude={"input", "parallelism"})
+
+    def settings(self) -> Any:
+        """The settings that are declared, as a plan has them."""
+        return operator_settings(self.kind, self.declared())
 
 
 class Filter(OperatorSpec):

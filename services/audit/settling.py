@@ -7,13 +7,14 @@ Source: PROTOCOL 14.2, JOBS "replay". The cut log of a running job is kept for `
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from holdfast.schemas.cuts import NO_WATERMARK, Cut, CutsSnapshot, TaskCuts
-from holdfast.schemas.plans import Plan
+from holdfast.schemas.plans import OperatorPlan, Plan
 from holdfast.services.kernel.dataflow.closing import closing_us
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.operators.catalogue import KINDS
+from holdfast.services.kernel.operators.kind import OperatorKind
 
 _HINT = "`keep_cuts: true` in the job file keeps all that a replay needs"
 
@@ -22,7 +23,7 @@ def check_settles(plan: Plan, first: int) -> None:
     """Raises CommandFailed if a result of the job depends forever on batches up to `first`."""
     tables = plan.settings.tables
     spark = [one.operator for one in plan.spark]
-    kept = [one.name for one in plan.operators if _unbounded(one.kind, one.params)]
+    kept = [one.name for one in plan.operators if _unbounded(one)]
     if names := sorted({*tables, *spark, *kept}):
         raise CommandFailed(
             f"the cut log begins behind batch {first}, and what {', '.join(names)} holds depends on all that came "
@@ -31,13 +32,12 @@ def check_settles(plan: Plan, first: int) -> None:
         )
 
 
-def _unbounded(kind: str, params: Mapping[str, object]) -> bool:
+def _unbounded(operator: OperatorPlan) -> bool:
     """True if an operator keeps data of a record forever, or for an unknown time."""
-    found = KINDS[kind]
-    code = getattr(found, "code", None)
-    if not getattr(found, "stateful", lambda _: False)(params):
+    kind, settings = KINDS[operator.kind], operator.settings
+    if not isinstance(kind, OperatorKind) or not kind.stateful(settings):
         return False
-    return found.horizon_us(params) is None or bool(code is not None and code(params))
+    return kind.horizon_us(settings) is None or bool(kind.code(settings))
 
 
 class Settling:

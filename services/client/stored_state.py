@@ -94,8 +94,8 @@ class _Reader:
         self._operator = operators[operator]
         if self._operator.kind == "spark":
             raise CommandFailed(f"'{operator}' runs on Spark, which keeps its state", "", USAGE)
-        if not OPERATORS[self._operator.kind].stateful(self._operator.params):
-            kept = [name for name, one in operators.items() if OPERATORS[one.kind].stateful(one.params)]
+        if not OPERATORS[self._operator.kind].stateful(self._operator.settings):
+            kept = [name for name, one in operators.items() if OPERATORS[one.kind].stateful(one.settings)]
             hint = f"the job has state in {', '.join(kept)}" if kept else "no operator of the job does"
             raise CommandFailed(f"'{operator}' ({self._operator.kind}) keeps no state", hint, USAGE)
         if self._names.checkpoints not in door.log.topics():  # a console's door has been open for long
@@ -120,7 +120,7 @@ class _Reader:
                 yield from (one for one in found if self._asked.table in (None, one.table))
 
     def _encoded(self, task: TaskLayout) -> bytes:
-        names = OPERATORS[self._operator.kind].key(self._operator.params)
+        names = OPERATORS[self._operator.kind].key(self._operator.settings)
         assert self._asked.key is not None
         return encoded(self._asked.key, {name: task.input_fields[0][name] for name in names})
 

@@ -44,8 +44,8 @@ def _against(plan: Plan, unit: UnitPlan) -> Iterator[str]:
     tables = plan.settings.tables
     if any(edge.topic is not None and edge.producer in unit.operators for edge in plan.edges):
         yield "it feeds other units"
-    kinds = ((catalogue.KINDS[one.kind], one.params) for one in own)
-    if not any(isinstance(kind, OperatorKind) and kind.stateful(params) for kind, params in kinds):
+    kinds = ((catalogue.KINDS[one.kind], one.settings) for one in own)
+    if not any(isinstance(kind, OperatorKind) and kind.stateful(settings) for kind, settings in kinds):
         yield "it has no state to catch up with"
     if tables & set(unit.operators):
         yield "it reads a table"

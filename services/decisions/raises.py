@@ -70,7 +70,7 @@ def _well_formed(raised: TaskRaised) -> bool:
 
 def may_raise(plan: Plan) -> frozenset[str]:
     """Returns the units with an operator that skips the rows at which its code raises."""
-    skipping = {one.name for one in plan.operators if catalogue.KINDS[one.kind].skips(one.params)}
+    skipping = {one.name for one in plan.operators if catalogue.KINDS[one.kind].skips(one.settings)}
     return frozenset(unit.name for unit in plan.units if not unit.host and _has(unit, skipping))
 
 

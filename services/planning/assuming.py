@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.jobs import Source
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.errors import JobRejected
@@ -89,7 +90,7 @@ def behind(
     if kind in _SAME_ROWS:
         return Assumed(inputs[0], frozenset())
     if kind == "select":
-        items = _selected(params["select"], list(inputs[0].fields))
+        items = _selected(operator_settings(kind, params).select, list(inputs[0].fields))
         return _of_columns(items, kind, params, inputs)
     if kind == "aggregate":
         key = [name for name in params.get("key") or () if name in inputs[0].fields]

@@ -255,7 +255,7 @@ def _is_table(operator: OperatorPlan, plan: Plan) -> bool:
 
 def _stateful(operator: OperatorPlan) -> bool:
     kind = KINDS[operator.kind]
-    return isinstance(kind, OperatorKind) and kind.stateful(operator.params)
+    return isinstance(kind, OperatorKind) and kind.stateful(operator.settings)
 
 
 def _begins(operator: OperatorPlan) -> str:

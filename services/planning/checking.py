@@ -11,6 +11,7 @@ from typing import Any
 
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.schemas.plans import SPARK_INPUT, Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue, updates
@@ -44,7 +45,7 @@ class Checked:
 
     Attributes:
         streams: the columns of each source, operator and sink without problems, by name.
-        params: the settings of each operator, by name.
+        params: the settings of each operator, by name, as its plan holds them.
         problems: all problems of the job.
         warnings: texts for the user.
     """
@@ -55,6 +56,10 @@ class Checked:
     params: dict[str, dict[str, Any]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+
+    def settings(self, name: str) -> Any:
+        """The settings of a source, an operator or a sink, decoded from its params."""
+        return operator_settings(self.kind(name), self.params.get(name, {}))
 
     def kind(self, name: str) -> str:
         if name in self.spec.operators:
@@ -134,7 +139,7 @@ def _describe_one(
     known = {problem.path for problem in checked.problems}
     kind, params = checked.spec.operators[name].kind, checked.params[name]
     typed = [one if isinstance(one, Stream) else one.stream for one in inputs]
-    for need in catalogue.OPERATORS[kind].needs(params):
+    for need in catalogue.OPERATORS[kind].needs(checked.settings(name)):
         params |= NEEDS[need](checked, name, typed)
     assumed = [one for one in inputs if isinstance(one, assuming.Assumed)]
     if assumed:
@@ -213,12 +218,12 @@ NEEDS: dict[str, Callable[[Checked, str, Sequence[Stream]], dict[str, Any]]] = {
 def entry_of(operator: OperatorSpec) -> str:
     """The user's code of an operator, as `module:name`; empty if it has none."""
     kind = catalogue.OPERATORS.get(operator.kind)  # a query in SQL is not an operator yet
-    return "" if kind is None else kind.code(operator.declared())
+    return "" if kind is None else kind.code(operator.settings())
 
 
 def _section_problems(spec: JobSpec) -> Iterator[Problem]:
     for name, operator in spec.operators.items():
-        found = catalogue.OPERATORS[operator.kind].problems(operator.declared(), tables.keys(operator, spec))
+        found = catalogue.OPERATORS[operator.kind].problems(operator.settings(), tables.keys(operator, spec))
         yield from (Problem(f"operators.{name}.{one.path}", one.message, one.hint) for one in found)
 
 

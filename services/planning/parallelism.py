@@ -28,7 +28,7 @@ def _of(checked: Checked, name: str, widest: int) -> int:
     if name not in checked.spec.operators:
         return widest
     operator = checked.spec.operators[name]
-    return catalogue.OPERATORS[operator.kind].tasks(checked.params[name], operator.parallelism, widest)
+    return catalogue.OPERATORS[operator.kind].tasks(checked.settings(name), operator.parallelism, widest)
 
 
 def problems(checked: Checked) -> Iterator[Problem]:
@@ -36,7 +36,7 @@ def problems(checked: Checked) -> Iterator[Problem]:
     for name, operator in checked.spec.operators.items():
         inputs = [checked.streams.get(producer) for producer in operator.inputs]
         windowed = all(one is None or one.windowed for one in inputs)  # an unknown input has a problem of its own
-        why = catalogue.OPERATORS[operator.kind].one_task(checked.params[name], windowed)
+        why = catalogue.OPERATORS[operator.kind].one_task(checked.settings(name), windowed)
         if why and (operator.parallelism or 1) > 1:
             yield Problem(f"operators.{name}.parallelism", why, "leave it out")
 

@@ -87,7 +87,7 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
 
 def _isolated(operator: OperatorPlan) -> bool:
     kind = catalogue.OPERATORS.get(operator.kind)
-    return kind is not None and kind.isolated(operator.params)
+    return kind is not None and kind.isolated(operator.settings)
 
 
 def _replication(plan: Plan) -> dict[str, Any] | None:

@@ -60,7 +60,7 @@ def closing_warnings(spec: JobSpec) -> Iterator[str]:
 
 def _open_us(operator: OperatorSpec) -> int:
     """The longest time that the operator keeps something open after its newest row, in microseconds."""
-    return catalogue.OPERATORS[operator.kind].held(operator.declared(), 0).until or 0
+    return catalogue.OPERATORS[operator.kind].held(operator.settings(), 0).until or 0
 
 
 def _field_problems(path: str, source: Source) -> Iterator[Problem]:

@@ -91,6 +91,6 @@ def _time_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
             continue
         untimed[name] = joined
         params, kind = operator.declared(), catalogue.OPERATORS[operator.kind]
-        if kind.closes(params) or params.get("forget_after_s") is not None or operator.kind == "spark":
+        if kind.closes(operator.settings()) or params.get("forget_after_s") is not None or operator.kind == "spark":
             message = f"reads changes of tables, of which {joined} cannot say how late they may come"
             yield Problem(f"operators.{name}", message, "without `table` a topic is a stream of changes, with times")

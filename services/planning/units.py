@@ -72,7 +72,7 @@ def _operators(spec: JobSpec) -> set[str]:
 
 def _delivers(checked: Checked, operator: str) -> bool:
     """True if the operator writes sink rows or may write dead letters."""
-    return catalogue.KINDS[checked.kind(operator)].delivers(checked.params.get(operator, {}))
+    return catalogue.KINDS[checked.kind(operator)].delivers(checked.settings(operator))
 
 
 def gap_warnings(plan: Plan) -> Iterator[str]:

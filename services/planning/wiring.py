@@ -44,7 +44,7 @@ def _route(
     checked: Checked, tasks: Mapping[str, int], producer: str, consumer: str, slot: int
 ) -> tuple[str, tuple[str, ...]]:
     writing, reading = tasks[producer], tasks[consumer]
-    apart = catalogue.KINDS[checked.kind(consumer)].asks(checked.params.get(consumer, {}))
+    apart = catalogue.KINDS[checked.kind(consumer)].asks(checked.settings(consumer))
     if reading == 1:
         return ("forward" if writing == 1 and not apart else "merge"), ()
     if key := _key(checked, consumer, slot):
@@ -63,7 +63,7 @@ def _route(
 
 def _key(checked: Checked, consumer: str, slot: int = 0) -> tuple[str, ...]:
     """Columns of an input whose equal values must reach the same task; empty if any task may get any row."""
-    return catalogue.KINDS[checked.kind(consumer)].key_of(checked.params.get(consumer, {}), slot)
+    return catalogue.KINDS[checked.kind(consumer)].key_of(checked.settings(consumer), slot)
 
 
 def edges(

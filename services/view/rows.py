@@ -12,6 +12,7 @@ import msgspec
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.dead_letters import decode as decode_dead
 from holdfast.schemas.delivered import NO_ROW
+from holdfast.schemas.operator_settings import FilterSettings
 from holdfast.schemas.plans import OperatorPlan, Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.errors import USAGE, CommandFailed
@@ -38,9 +39,8 @@ def sinks_of(plan: Plan, query: str) -> list[OperatorPlan]:
     sinks = {one.sink.query: one for one in plan.operators if one.sink.query}
     if query in sinks:
         return [sinks[query]]
-    several = [
-        topic for one in plan.operators if one.name == checked(query) for topic in one.params.get("one_of") or ()
-    ]
+    told = [one.settings for one in plan.operators if one.name == checked(query)]
+    several = [topic for one in told if isinstance(one, FilterSettings) for topic in one.one_of or ()]
     found = [sinks[one] for one in names(query, several).values() if one in sinks]
     if not found:
         raise CommandFailed(f"job {plan.job} has no query '{query}'", suggest(query, sinks), USAGE)

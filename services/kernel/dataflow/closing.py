@@ -25,7 +25,7 @@ def closing_us(operators: Iterable[OperatorPlan], newest_us: int) -> int:
         inputs = [reached[name] for name in operator.inputs if name in reached]
         newest = max((time for time, _ in inputs), default=newest_us)
         behind = max((lag for _, lag in inputs), default=0)
-        held = catalogue.KINDS[operator.kind].held(operator.params, newest)
+        held = catalogue.KINDS[operator.kind].held(operator.settings, newest)
         if held.until is not None:
             needed = max(needed, held.until + behind)
         reached[operator.name] = held.newest, behind + held.lag

@@ -86,7 +86,7 @@ class Origins:
             return self._of_source(fed)
         if kind.row_by_row:
             return self._again(task)
-        if kind.passing(task.operator.params) is not Passing.NONE:
+        if kind.passing(task.operator.settings) is not Passing.NONE:
             return self._by_content(task, fed.rows)
         return self._unknown(fed.rows.height, _MADE.format(task.operator.name, kind.made))
 

@@ -141,7 +141,8 @@ def _node(
     put_out = rates.outputs.get(operator.name)
     if put_out is None:
         put_out = tuple(map(sum, zip(*weights, strict=True))) if weights else _of_source(plan, operator)
-    correlated = operator.kind in catalogue.OPERATORS and catalogue.OPERATORS[operator.kind].correlated(operator.params)
+    kind = catalogue.OPERATORS.get(operator.kind)
+    correlated = kind is not None and kind.correlated(operator.settings)
     query = operator.sink.query
     return Node(operator.name, names, put_out, tuple(feeds), correlated=correlated, query=query, weights=tuple(weights))
 

@@ -34,7 +34,7 @@ from holdfast.services.kernel.operators.windows import BOUNDS, Windows
 from holdfast.services.kernel.state.table import Tables
 
 
-class AggregateKind(OperatorKind):
+class AggregateKind(OperatorKind[Params]):
     """The kind of operators that output a row for each key, and each window. Without a key there is one group."""
 
     model = Aggregate
@@ -73,7 +73,7 @@ class AggregateKind(OperatorKind):
         final, sessions = bool(window) and params.get("emit") == "final", bool(window and window.get("gap_s"))
         return Stream(fields, row_key, windowed=final and not sessions, once=final)
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
         parsed = {name: aggregate_texts.parse(name, text, columns) for name, text in params["aggregate"].items()}
         failing = list[pl.Expr]()

@@ -37,7 +37,7 @@ Version = tuple[int, Any]
 """The time of a right row, and its columns as stored."""
 
 
-class AsOfJoinKind(OperatorKind):
+class AsOfJoinKind(OperatorKind[Params]):
     """The kind of operators that output left rows with the columns of the matching right row, at the left row's
     time.
     """
@@ -59,7 +59,7 @@ class AsOfJoinKind(OperatorKind):
         others = {to: optional(right.fields[name]) if outer else right.fields[name] for name, to in names.items()}
         return Stream({**left.fields, **others})
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         left, right = inputs
         sides = Sides.of(plan.params["asof_join"], left, right, plan.fields)
         return AsOfJoin(sides, _within_us(plan.params), plan.params.get("late") == "topic", tables)

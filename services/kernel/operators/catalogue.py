@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import polars as pl
 
 from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import TIME, schema
 from holdfast.services.kernel.operators.aggregate import AggregateKind
@@ -34,7 +35,7 @@ __all__ = ["KINDS", "OPERATORS", "Build", "Stream", "build", "describe", "warm_u
 
 _SECOND_US = 1_000_000
 
-_LISTED: tuple[OperatorKind, ...] = (
+_LISTED: tuple[OperatorKind[Any], ...] = (
     FilterKind(),
     SelectKind(),
     AggregateKind(),
@@ -50,8 +51,8 @@ _LISTED: tuple[OperatorKind, ...] = (
     SparkKind(),
 )
 
-OPERATORS: dict[str, OperatorKind] = {kind.name: kind for kind in _LISTED}
-KINDS: dict[str, Kind] = {kind.name: kind for kind in (SourceKind(), SinkKind(), *_LISTED)}
+OPERATORS: dict[str, OperatorKind[Any]] = {kind.name: kind for kind in _LISTED}
+KINDS: dict[str, Kind[Any]] = {kind.name: kind for kind in (SourceKind(), SinkKind(), *_LISTED)}
 """The kinds of all parts of a plan."""
 
 Build = Callable[[OperatorPlan, Sequence[Fields], Tables], Operator]
@@ -64,7 +65,7 @@ def describe(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> 
     Raises:
         JobRejected: the operator has problems; it has all of them, with paths relative to the operator.
     """
-    return OPERATORS[kind].describe(params, inputs)
+    return OPERATORS[kind].describe(operator_settings(kind, params), inputs)
 
 
 def build(operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
@@ -72,8 +73,8 @@ def build(operator: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> O
 
     inputs: the fields of each slot.
     """
-    kind = OPERATORS[operator.kind]
-    return kind.build(operator, inputs, tables if kind.stateful(operator.params) else _NoTables(tables.task))
+    kind, settings = OPERATORS[operator.kind], operator.settings
+    return kind.build(operator, settings, inputs, tables if kind.stateful(settings) else _NoTables(tables.task))
 
 
 class _NoTables:

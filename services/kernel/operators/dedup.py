@@ -39,7 +39,7 @@ from holdfast.services.kernel.state.table import Tables
 _SECOND_US = 1_000_000
 
 
-class DedupKind(OperatorKind):
+class DedupKind(OperatorKind[Params]):
     """The kind of operators that pass on fewer rows of the same stream. Rows of one key must reach one task."""
 
     model = DedupSpec
@@ -51,7 +51,7 @@ class DedupKind(OperatorKind):
         problems.check()
         return inputs[0]
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         params, columns = plan.params, schema(inputs[0])
         at_once = params.get("emit", "final") == "each"
         return Dedup(

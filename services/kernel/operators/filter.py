@@ -7,29 +7,30 @@ from collections.abc import Sequence
 import polars as pl
 
 from holdfast.schemas.job_operators import Filter
+from holdfast.schemas.operator_settings import FilterSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema
 from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from holdfast.services.kernel.expressions.type_words import in_words
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome, Refused
-from holdfast.services.kernel.operators.rowwise import Screened, filtered, stops
+from holdfast.services.kernel.operators.rowwise import Screened, filtered
 from holdfast.services.kernel.state.table import Tables
 
 
-class FilterKind(OperatorKind):
+class FilterKind(OperatorKind[FilterSettings]):
     """The kind of operators that pass on fewer rows of the same stream."""
 
     model = Filter
     row_by_row = True
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: FilterSettings, inputs: Sequence[Stream]) -> Stream:
         problems, columns = Problems(), schema(inputs[0].fields)
         try:
-            kind = result_type(compile_expression(params["filter"], columns), columns)
-            if params.get("one_of") is not None:
+            kind = result_type(compile_expression(settings.filter, columns), columns)
+            if settings.one_of is not None:
                 if kind != pl.String:
                     problems.add("filter", f"is {in_words(kind)}, and one_of are texts", "CAST(... AS VARCHAR)")
             elif kind != pl.Boolean:
@@ -39,22 +40,22 @@ class FilterKind(OperatorKind):
         problems.check()
         return inputs[0]
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        texts, one_of = plan.params["filter"], plan.params.get("one_of")
+    def build(self, plan: OperatorPlan, settings: FilterSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        texts, one_of = settings.filter, settings.one_of
         if one_of is not None:
             given = compile_expression(texts, schema(inputs[0])).alias(_GIVEN)
-            fail = stops(plan.params)
+            fail = settings.stops
             return Screened(Sorted(texts, one_of, inputs[0], fail), [given], inputs[0], fail)
-        return filtered(texts, inputs[0], stops(plan.params))
+        return filtered(texts, inputs[0], settings.stops)
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: FilterSettings) -> tuple[str, ...]:
         return ("on_error",)
 
-    def passing(self, params: Params) -> Passing:
+    def passing(self, settings: FilterSettings) -> Passing:
         return Passing.SOME
 
-    def delivers(self, params: Params) -> bool:
-        return (params.get("one_of") is not None or may_fail(params["filter"])) and not stops(params)
+    def delivers(self, settings: FilterSettings) -> bool:
+        return (settings.one_of is not None or may_fail(settings.filter)) and not settings.stops
 
 
 class Sorted:

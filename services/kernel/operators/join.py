@@ -26,7 +26,7 @@ from holdfast.services.kernel.operators.updating_join import UpdatingJoin
 from holdfast.services.kernel.state.table import Tables
 
 
-class JoinKind(OperatorKind):
+class JoinKind(OperatorKind[Params]):
     """The kind of operators that join the columns of two inputs. With a table, a left row keeps its key."""
 
     model = JoinSpec
@@ -45,7 +45,7 @@ class JoinKind(OperatorKind):
         fields = join_keys.beside(problems, on, str(kind), left.fields, right.fields)
         return replace(left, fields=fields, hosted=None) if DELETED in right.fields else Stream(fields)
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         left, right = inputs
         sides = Sides.of(plan.params["join"], left, right, plan.fields)
         if updating(plan.params, left, right):

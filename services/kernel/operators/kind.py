@@ -9,9 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from holdfast.schemas.job_operators import OperatorSpec
+from holdfast.schemas.operator_settings import OperatorSettings
 from holdfast.schemas.plans import OperatorPlan, Problem
 from holdfast.services.kernel.codecs.fields import dtype
 from holdfast.services.kernel.errors import JobRejected
@@ -25,6 +26,8 @@ Fields = dict[str, str]
 """Type text by column."""
 Params = Mapping[str, Any]
 """The operator's section of the job file, defaults filled in, and what `needs` names."""
+S = TypeVar("S")
+"""The settings of a kind, decoded from the params of a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,12 @@ class Passing(Enum):
     NONE = "none"
 
 
-class Kind:
+def keeps_late(settings: Any) -> bool:
+    """True if the operator refuses late rows."""
+    return (settings.get("late") if isinstance(settings, Mapping) else settings.late) == "topic"
+
+
+class Kind(Generic[S]):
     """The traits common to sources, sinks and operators. A subclass overrides traits that differ from the default."""
 
     name: ClassVar[str]
@@ -98,15 +106,15 @@ class Kind:
     made: ClassVar[str] = "rows of its own"
     """The name of output rows that are not input rows, in the words of a dead letter."""
 
-    def key(self, params: Params) -> tuple[str, ...]:
+    def key(self, settings: S) -> tuple[str, ...]:
         """The columns whose equal values must reach one task; empty: any row may go to any task."""
         return ()
 
-    def key_of(self, params: Params, slot: int) -> tuple[str, ...]:
+    def key_of(self, settings: S, slot: int) -> tuple[str, ...]:
         """The key columns by their names in an input."""
-        return self.key(params)
+        return self.key(settings)
 
-    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
+    def tasks(self, settings: S, wanted: int | None, widest: int) -> int:
         """The number of its tasks.
 
         wanted: the number in the job file; None: not given.
@@ -114,71 +122,71 @@ class Kind:
         """
         return wanted or widest
 
-    def delivers(self, params: Params) -> bool:
+    def delivers(self, settings: S) -> bool:
         """True if it writes sink rows, or may write dead letters."""
-        return params.get("late") == "topic"
+        return keeps_late(settings)
 
-    def skips(self, params: Params) -> bool:
+    def skips(self, settings: S) -> bool:
         """True if rows at which its code raises are skipped. The cut log names the rows, because other copies' code may
         differ.
         """
         return False
 
-    def asks(self, params: Params) -> bool:
+    def asks(self, settings: S) -> bool:
         """True if its code awaits answers, which the cut log decides; it is then the first operator of its unit."""
         return False
 
-    def passing(self, params: Params) -> Passing:
+    def passing(self, settings: S) -> Passing:
         """The relation of its output rows to its input rows; rows of a table never count as passed on."""
         return Passing.NONE
 
-    def closes(self, params: Params) -> bool:
+    def closes(self, settings: S) -> bool:
         """True if it closes windows or rows by time, and takes no row that comes later."""
         return False
 
-    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
+    def closed_us(self, settings: S, watermark: int, slot: int = 0) -> int:
         """The event time before which rows of an input are late, if the operator closes windows or rows by time.
 
         watermark: the watermark after the batch before.
         """
         raise NotImplementedError
 
-    def horizon_us(self, params: Params) -> int | None:
+    def horizon_us(self, settings: S) -> int | None:
         """Longest time behind the watermark by event time at which a record can still count; None: it holds no
         record.
         """
         return None
 
-    def held(self, params: Params, newest_us: int) -> HeldInput:
+    def held(self, settings: S, newest_us: int) -> HeldInput:
         """The rows that it holds.
 
         newest_us: the largest event time of its input.
         """
-        horizon = self.horizon_us(params)
+        horizon = self.horizon_us(settings)
         return HeldInput(None if horizon is None else newest_us + horizon + 1, newest_us)
 
 
-class SourceKind(Kind):
+class SourceKind(Kind[OperatorSettings]):
     """The kind of sources."""
 
     name = "source"
     computed = False
 
-    def delivers(self, params: Params) -> bool:
+    def delivers(self, settings: S) -> bool:
         return True  # records that it cannot decode
 
 
-class SinkKind(Kind):
+class SinkKind(Kind[OperatorSettings]):
     """The kind of sinks."""
 
     name = "sink"
     computed = False
 
-    def delivers(self, params: Params) -> bool:
+    def delivers(self, settings: S) -> bool:
         return True
 
 
-class OperatorKind(Kind, ABC):
+class OperatorKind(Kind[S], ABC):
     """The kind of an operator of a job file."""
 
     model: ClassVar[type[OperatorSpec]]
@@ -192,7 +200,7 @@ class OperatorKind(Kind, ABC):
         cls.name = cls.model.kind
 
     @abstractmethod
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: S, inputs: Sequence[Stream]) -> Stream:
         """The output of the operator.
 
         Raises:
@@ -200,13 +208,13 @@ class OperatorKind(Kind, ABC):
         """
 
     @abstractmethod
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, settings: S, inputs: Sequence[Fields], tables: Tables) -> Operator:
         """Builds one task.
 
         inputs: the fields of each slot.
         """
 
-    def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterable[Problem]:
+    def problems(self, settings: S, tables: Mapping[int, Sequence[str]]) -> Iterable[Problem]:
         """The problems of its section that do not depend on the columns of its inputs, with paths relative to the
         operator.
 
@@ -215,34 +223,34 @@ class OperatorKind(Kind, ABC):
         """
         return ()
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: S) -> tuple[str, ...]:
         """The needs of other sections that its params must include: keys of NEEDS in planning/checking.py."""
         return ()
 
-    def code(self, params: Params) -> str:
+    def code(self, settings: S) -> str:
         """The `module:name` of the user's code; empty: none."""
         return ""
 
-    def isolated(self, params: Params) -> bool:
+    def isolated(self, settings: S) -> bool:
         """True if a worker runs its code in a process of its own."""
         return False
 
-    def one_task(self, params: Params, windowed: bool) -> str:
+    def one_task(self, settings: S, windowed: bool) -> str:
         """The reason why all rows must reach one task; empty: there is none.
 
         windowed: True if the rows of its inputs are final results of windows.
         """
         return ""
 
-    def correlated(self, params: Params) -> bool:
+    def correlated(self, settings: S) -> bool:
         """True if a missing part of one input makes the rows of its other inputs useless (MECHANISMS P3)."""
         return False
 
-    def stateful(self, params: Params) -> bool:
+    def stateful(self, settings: S) -> bool:
         """True if it keeps state between batches. An operator without state gets no tables."""
         return False
 
-    def split_by(self, params: Params) -> Mapping[str, int] | None:
+    def split_by(self, settings: S) -> Mapping[str, int] | None:
         """By table, the number of bytes in its keys before the canonical encoding of the operator's key, or EVERY_TASK;
         None if its state cannot be split over another number of tasks.
         """

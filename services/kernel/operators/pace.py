@@ -26,7 +26,7 @@ from holdfast.services.kernel.state.table import Tables
 _SECOND_US = 1_000_000
 
 
-class PaceKind(OperatorKind):
+class PaceKind(OperatorKind[Params]):
     """The kind of operators that pass on fewer rows of the same stream. Rows of one key must reach one task."""
 
     model = PaceSpec
@@ -41,7 +41,7 @@ class PaceKind(OperatorKind):
         problems.check()
         return given
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return Pace(plan.params["input_row_key"], _every_us(plan.params), schema(inputs[0]), tables)
 
     def needs(self, params: Params) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str
     return Declared.of(_create(reference, params), reference, fields).fields
 
 
-class PythonKind(OperatorKind):
+class PythonKind(OperatorKind[Params]):
     """The kind of Python operators: only the user's code knows its output, and which rows replace which."""
 
     model = Python
@@ -89,7 +89,7 @@ class PythonKind(OperatorKind):
         problems.check()
         return Stream(fields, outputs=declared.outputs)
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         if plan.params.get("ask"):
             return AnsweredTask(plan, inputs[0])
         return PythonTask(plan, inputs[0], tables, tables.task)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from holdfast.schemas.job_operators import Select
+from holdfast.schemas.operator_settings import SelectSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.codecs.fields import schema, text_of
@@ -20,23 +21,23 @@ from holdfast.services.kernel.expressions.parsing import (
     result_type,
     source_of,
 )
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import Operator
-from holdfast.services.kernel.operators.rowwise import selected, stops
+from holdfast.services.kernel.operators.rowwise import selected
 from holdfast.services.kernel.operators.windows import BOUNDS
 from holdfast.services.kernel.state.table import Tables
 
 
-class SelectKind(OperatorKind):
+class SelectKind(OperatorKind[SelectSettings]):
     """The kind of select operators. Rows keep their key, and their windows, if all its columns remain."""
 
     model = Select
     row_by_row = True
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: SelectSettings, inputs: Sequence[Stream]) -> Stream:
         problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()
-        kept, starred = set[str](), any(map(stars.is_star, params["select"]))
-        for index, item in enumerate(params["select"]):
+        kept, starred = set[str](), any(map(stars.is_star, settings.select))
+        for index, item in enumerate(settings.select):
             path = f"select[{index}]"
             try:
                 for one in stars.expanded([item], list(inputs[0].fields)):
@@ -60,18 +61,18 @@ class SelectKind(OperatorKind):
         changes = inputs[0].changes and whole and fields.get(OP, "").rstrip("?") == "string"
         return Stream(fields, inputs[0].row_key if whole else (), windowed, once=inputs[0].once, changes=changes)
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        items = list(stars.expanded(plan.params["select"], list(inputs[0])))
-        return selected(items, inputs[0], plan.fields, stops(plan.params))
+    def build(self, plan: OperatorPlan, settings: SelectSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        items = list(stars.expanded(settings.select, list(inputs[0])))
+        return selected(items, inputs[0], plan.fields, settings.stops)
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: SelectSettings) -> tuple[str, ...]:
         return ("on_error",)
 
-    def passing(self, params: Params) -> Passing:
-        return Passing.SOME if self.delivers(params) else Passing.ALL
+    def passing(self, settings: SelectSettings) -> Passing:
+        return Passing.SOME if self.delivers(settings) else Passing.ALL
 
-    def delivers(self, params: Params) -> bool:
-        return not stops(params) and any(map(may_fail, stars.sources(params["select"])))
+    def delivers(self, settings: SelectSettings) -> bool:
+        return not settings.stops and any(map(may_fail, stars.sources(settings.select)))
 
 
 def _type(item: str, columns: pl.Schema, fields: Fields) -> str:

@@ -35,7 +35,7 @@ def together(outputs: Mapping[str, Fields]) -> Fields:
     return {WHICH: "string", **columns}
 
 
-class SideOutputKind(OperatorKind):
+class SideOutputKind(OperatorKind[Params]):
     """The kind of operators that pass on the rows given to one output."""
 
     model = Output
@@ -50,7 +50,7 @@ class SideOutputKind(OperatorKind):
         problems.check()
         return Stream(dict(outputs[params["output"]]))
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return SideOutput(plan.params["output"], plan.fields)
 
     def passing(self, params: Params) -> Passing:

@@ -15,7 +15,7 @@ from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.state.table import Tables
 
 
-class SparkKind(OperatorKind):
+class SparkKind(OperatorKind[Params]):
     """The kind of Spark operators: one task reads the rows that the driver committed."""
 
     model = Spark
@@ -29,7 +29,7 @@ class SparkKind(OperatorKind):
         message, hint = "only Spark can say what it makes of its input", "`holdfast check` asks it"
         raise JobRejected([Problem("spark", message, hint)])
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         raise NotImplementedError(f"{plan.name} runs on Spark")
 
     def needs(self, params: Params) -> tuple[str, ...]:

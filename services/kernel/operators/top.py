@@ -33,7 +33,7 @@ MOST_OF_A_KEY = 1_000
 """The most rows of a key: a batch processes all rows of each touched key."""
 
 
-class TopKind(OperatorKind):
+class TopKind(OperatorKind[Params]):
     """The kind of ranking operators. A rank identifies a row, in its window or among all. Compared rows must reach one
     task.
     """
@@ -68,7 +68,7 @@ class TopKind(OperatorKind):
                     f"make '{name}' a part of the key of the operator that replaces rows",
                 )
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         top, columns, params = plan.params["top"], schema(inputs[0]), plan.params
         order = Order(top["by"], list(columns), columns[top["by"]].is_float(), top.get("order") == "ascending")
         key = params.get("key") or []

@@ -14,7 +14,7 @@ from holdfast.services.kernel.operators.operator import BatchContext, Operator, 
 from holdfast.services.kernel.state.table import Tables
 
 
-class UnionKind(OperatorKind):
+class UnionKind(OperatorKind[Params]):
     """The kind of union operators. A column may be null if it may be null in one stream. Output rows have no key."""
 
     model = UnionSpec
@@ -39,7 +39,7 @@ class UnionKind(OperatorKind):
         nullable = {name for stream in inputs for name in first if stream.fields.get(name, "?").endswith("?")}
         return Stream({name: optional(text) if name in nullable else text for name, text in first.items()})
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return Union(schema(plan.fields), [[name for name in plan.fields if name not in one] for one in inputs])
 
     def passing(self, params: Params) -> Passing:

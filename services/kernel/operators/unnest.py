@@ -18,7 +18,7 @@ from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.state.table import Tables
 
 
-class UnnestKind(OperatorKind):
+class UnnestKind(OperatorKind[Params]):
     """The kind of unnest operators. Output rows have no key: a newer list may be shorter, and old items would
     remain.
     """
@@ -45,7 +45,7 @@ class UnnestKind(OperatorKind):
         problems.check()
         return Stream(made, windowed=inputs[0].windowed, once=inputs[0].once)
 
-    def build(self, plan: OperatorPlan, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
         wanted = plan.params["unnest"]
         return Unnest(
             wanted["column"], wanted["into"], wanted["position"], wanted["keep_empty"], output=schema(plan.fields)

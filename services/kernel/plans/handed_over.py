@@ -25,7 +25,7 @@ def split_by(operator: OperatorPlan) -> Mapping[str, int] | None:
     cannot be split.
     """
     kind = KINDS[operator.kind]
-    return kind.split_by(operator.params) if isinstance(kind, OperatorKind) else None
+    return kind.split_by(operator.settings) if isinstance(kind, OperatorKind) else None
 
 
 def handed_over(plan: Plan, pieces: Iterable[Piece]) -> Iterator[Piece]:

@@ -37,7 +37,7 @@ class Counted:
         times: the event times of the dropped rows.
         watermark: the watermark after the batch before.
         """
-        closed = (catalogue.KINDS[one.kind].closed_us(one.params, watermark, slot) for one, slot in self.before)
+        closed = (catalogue.KINDS[one.kind].closed_us(one.settings, watermark, slot) for one, slot in self.before)
         return int((times >= max(closed, default=NO_WATERMARK)).sum())
 
 
@@ -60,7 +60,7 @@ def counted(
     slots = sorted(
         (streams.clocked(name, slot), name, slot)
         for name, operator in operators.items()
-        if catalogue.KINDS[operator.kind].closes(operator.params)
+        if catalogue.KINDS[operator.kind].closes(operator.settings)
         for slot in range(len(into[name]))
     )
     found: dict[str, list[Counted]] = {}
@@ -108,7 +108,7 @@ class _Streams:
 
     def _made(self, name: str) -> Stream:
         operator = self._operators[name]
-        passing = catalogue.KINDS[operator.kind].passing(operator.params)
+        passing = catalogue.KINDS[operator.kind].passing(operator.settings)
         if operator.kind == "source":
             return Stream(frozenset({name}))
         inputs = [self.of(edge.producer) for edge in self._into[name] if not self._table(edge.producer)]

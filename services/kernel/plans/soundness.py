@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.schemas.job_operators import OPERATORS
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.schemas.plan_settings import settings_of
 from holdfast.schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
 from holdfast.schemas.sink_plans import SinkPlan
@@ -75,6 +76,10 @@ def _of_operator(one: OperatorPlan) -> Iterator[str]:
         if "sql" in one.params and not _is_table(one.params["sql"]):
             yield f"sink {one.name}: does not say its database, its table, or the key of its rows"
         yield from _of_sink(one)
+    try:
+        operator_settings(one.kind, one.params)
+    except msgspec.ValidationError as error:
+        yield f"settings of operator {one.name}: {error}"
 
 
 def _of_sink(one: OperatorPlan) -> Iterator[str]:

@@ -72,7 +72,7 @@ class Chain:
             raise QueryRefused(_faults(part_problems(model, kind, error), at, places)) from None
         except JobRejected as rejected:
             raise QueryRefused(_faults(rejected.problems, at, places)) from None
-        if self._parallelism is not None and not catalogue.OPERATORS[kind].one_task(operator.declared(), False):
+        if self._parallelism is not None and not catalogue.OPERATORS[kind].one_task(operator.settings(), False):
             raw = {**raw, "parallelism": self._parallelism}
         name = self._free(role)
         self.operators[name] = raw

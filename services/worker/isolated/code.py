@@ -149,4 +149,4 @@ class IsolatedCode:
 
 def _isolated(operator: OperatorPlan) -> bool:
     kind = catalogue.OPERATORS.get(operator.kind)
-    return kind is not None and kind.isolated(operator.params)
+    return kind is not None and kind.isolated(operator.settings)

@@ -65,7 +65,7 @@ class _Code:
     def __init__(self, channel: Channel, opening: Open) -> None:
         self._channel, self._opening = channel, opening
         plan = opening.plan
-        self._key = OPERATORS[plan.kind].key(plan.params)
+        self._key = OPERATORS[plan.kind].key(plan.settings)
         self._input = RowCodec(stream_schema(opening.fields))
         self._begin_again()
         self.output = self._task.output

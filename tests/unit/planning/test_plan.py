@@ -184,7 +184,7 @@ def test_a_job_says_what_a_failing_expression_does(on_error: str, delivers: bool
     }
     raw = job(operators, two(), {"q": query("n"), "r": query("m", "more")}, on_error=on_error)
     made = plan(raw, {"in": 2, "out": 1, "more": 1})
-    kinds = {one.name: catalogue.KINDS[one.kind].delivers(one.params) for one in made.operators}
+    kinds = {one.name: catalogue.KINDS[one.kind].delivers(one.settings) for one in made.operators}
     assert (kinds["f"], kinds["c"]) == (delivers, delivers)
 
 

@@ -1,0 +1,49 @@
+"""The settings of an operator in a plan: `params` of its OperatorPlan, decoded once.
+
+A struct has the name of the model in schemas/job_operators.py that describes the settings, followed by `Settings`. A
+plan of a former version lacks newer settings; the defaults are the values under which that version worked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that an operator has from other parts of the job file."""
+
+    late: str = ""
+    """`topic`: the operator refuses late rows, which become dead letters; otherwise it drops them."""
+    on_error: str = ""
+    """The treatment of rows at which an expression or the user's code fails; empty: the plan does not say it."""
+
+    @property
+    def stops(self) -> bool:
+        """True if a row at which an expression fails stops the job. `retry` stops, too: the row would fail again."""
+        return self.on_error in ("fail", "retry")
+
+
+class FilterSettings(OperatorSettings, frozen=True, kw_only=True):
+    filter: str
+    one_of: tuple[str, ...] | None = None
+
+
+class SelectSettings(OperatorSettings, frozen=True, kw_only=True):
+    select: tuple[str, ...]
+
+
+SETTINGS: dict[str, type[OperatorSettings]] = {
+    "filter": FilterSettings,
+    "select": SelectSettings,
+}
+"""By kind, the settings of an operator that reads some of its own section."""
+
+
+def operator_settings(kind: str, params: Mapping[str, Any]) -> Any:
+    """Returns the settings; null counts as absent. Raises msgspec.ValidationError."""
+    if kind not in SETTINGS:
+        return params
+    return msgspec.convert({name: value for name, value in params.items() if value is not None}, SETTINGS[kind])
