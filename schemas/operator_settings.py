@@ -16,9 +16,14 @@ class OperatorSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The settings that an operator has from other parts of the job file."""
 
     late: str = ""
-    """`topic`: the operator refuses late rows, which become dead letters; otherwise it drops them."""
+    """`topic`: late rows become dead letters; otherwise they are dropped."""
     on_error: str = ""
     """The treatment of rows at which an expression or the user's code fails; empty: the plan does not say it."""
+
+    @property
+    def keeps_late(self) -> bool:
+        """True if the operator refuses late rows, and does not drop them."""
+        return self.late == "topic"
 
     @property
     def stops(self) -> bool:
@@ -35,9 +40,20 @@ class SelectSettings(OperatorSettings, frozen=True, kw_only=True):
     select: tuple[str, ...]
 
 
+class WithinSettings(msgspec.Struct, frozen=True):
+    within_s: float
+
+
+class DedupSettings(OperatorSettings, frozen=True, kw_only=True):
+    dedup: WithinSettings
+    key: tuple[str, ...]
+    emit: str = "final"
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
+    "dedup": DedupSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

@@ -24,12 +24,13 @@ import polars as pl
 
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.job_operators import Dedup as DedupSpec
+from holdfast.schemas.operator_settings import DedupSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.operators.content_order import ContentOrder
 from holdfast.services.kernel.operators.held_rows import HeldRows
-from holdfast.services.kernel.operators.kind import EVERY_TASK, Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import EVERY_TASK, Fields, OperatorKind, Passing, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.remembered import PIECE, Remembered, Wanted, moments, of_rows
@@ -39,57 +40,53 @@ from holdfast.services.kernel.state.table import Tables
 _SECOND_US = 1_000_000
 
 
-class DedupKind(OperatorKind[Params]):
+class DedupKind(OperatorKind[DedupSettings]):
     """The kind of operators that pass on fewer rows of the same stream. Rows of one key must reach one task."""
 
     model = DedupSpec
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: DedupSettings, inputs: Sequence[Stream]) -> Stream:
         problems = Problems()
-        for index, name in enumerate(params["key"]):
+        for index, name in enumerate(settings.key):
             problems.key(f"key[{index}]", name, inputs[0].fields)
         problems.check()
         return inputs[0]
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        params, columns = plan.params, schema(inputs[0])
-        at_once = params.get("emit", "final") == "each"
-        return Dedup(
-            params["key"], _within(params), params.get("late") == "topic", at_once, columns=columns, tables=tables
-        )
+    def build(self, plan: OperatorPlan, settings: DedupSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        at_once, columns = settings.emit == "each", schema(inputs[0])
+        return Dedup(settings.key, _within(settings), settings.keeps_late, at_once, columns=columns, tables=tables)
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: DedupSettings) -> tuple[str, ...]:
         return ("late",)
 
-    def key(self, params: Params) -> tuple[str, ...]:
-        return tuple(params["key"])
+    def key(self, settings: DedupSettings) -> tuple[str, ...]:
+        return settings.key
 
-    def stateful(self, params: Params) -> bool:
+    def stateful(self, settings: DedupSettings) -> bool:
         return True
 
-    def split_by(self, params: Params) -> Mapping[str, int] | None:
+    def split_by(self, settings: DedupSettings) -> Mapping[str, int] | None:
         """See OperatorKind.split_by. With `emit: final` the waiting rows of all keys share one blob a batch: it cannot
         be split.
         """
-        return {"times": 8, "live": EVERY_TASK} if params.get("emit", "final") == "each" else None
+        return {"times": 8, "live": EVERY_TASK} if settings.emit == "each" else None
 
-    def passing(self, params: Params) -> Passing:
+    def passing(self, settings: DedupSettings) -> Passing:
         return Passing.SOME
 
-    def closes(self, params: Params) -> bool:
+    def closes(self, settings: DedupSettings) -> bool:
         return True
 
-    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
-        return _open_us(_within(params), watermark)
+    def closed_us(self, settings: DedupSettings, watermark: int, slot: int = 0) -> int:
+        return _open_us(_within(settings), watermark)
 
-    def horizon_us(self, params: Params) -> int | None:
-        return _within(params)
+    def horizon_us(self, settings: DedupSettings) -> int | None:
+        return _within(settings)
 
 
-def _within(params: Params) -> int:
+def _within(settings: DedupSettings) -> int:
     """Microseconds."""
-    within_s: float = params["dedup"]["within_s"]
-    return round(within_s * _SECOND_US)
+    return round(settings.dedup.within_s * _SECOND_US)
 
 
 def _open_us(within_us: int, watermark: int) -> int:

@@ -88,7 +88,7 @@ class Passing(Enum):
 
 def keeps_late(settings: Any) -> bool:
     """True if the operator refuses late rows."""
-    return (settings.get("late") if isinstance(settings, Mapping) else settings.late) == "topic"
+    return bool(settings.get("late") == "topic" if isinstance(settings, Mapping) else settings.keeps_late)
 
 
 class Kind(Generic[S]):

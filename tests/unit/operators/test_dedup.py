@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.operator_settings import DedupSettings, WithinSettings
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
@@ -217,9 +218,9 @@ def test_late_rows_go_where_the_source_says() -> None:
 
 
 def test_its_horizon_is_its_time() -> None:
-    kind, params = catalogue.KINDS["dedup"], {"dedup": {"within_s": 1.5}, "key": ["k"]}
-    assert kind.horizon_us(params) == 1_500_000
-    assert kind.held(params, 70 * SECOND) == (71_500_001, 70 * SECOND, 0)
+    kind, settings = catalogue.KINDS["dedup"], DedupSettings(dedup=WithinSettings(1.5), key=("k",))
+    assert kind.horizon_us(settings) == 1_500_000
+    assert kind.held(settings, 70 * SECOND) == (71_500_001, 70 * SECOND, 0)
 
 
 @pytest.mark.parametrize(
