@@ -50,10 +50,21 @@ class DedupSettings(OperatorSettings, frozen=True, kw_only=True):
     emit: str = "final"
 
 
+class EverySettings(msgspec.Struct, frozen=True):
+    every_s: float
+
+
+class PaceSettings(OperatorSettings, frozen=True, kw_only=True):
+    pace: EverySettings
+    input_row_key: tuple[str, ...] = ()
+    """The columns by which input rows replace each other."""
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
     "dedup": DedupSettings,
+    "pace": PaceSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

@@ -14,10 +14,11 @@ import polars as pl
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.job_operators import Pace as PaceSpec
+from holdfast.schemas.operator_settings import PaceSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
-from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.remembered import Remembered, Wanted, readable, stored
 from holdfast.services.kernel.operators.stored_rows import StoredRows
@@ -26,13 +27,13 @@ from holdfast.services.kernel.state.table import Tables
 _SECOND_US = 1_000_000
 
 
-class PaceKind(OperatorKind[Params]):
+class PaceKind(OperatorKind[PaceSettings]):
     """The kind of operators that pass on fewer rows of the same stream. Rows of one key must reach one task."""
 
     model = PaceSpec
     made = "rows of earlier batches, too"
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: PaceSettings, inputs: Sequence[Stream]) -> Stream:
         problems, given = Problems(), inputs[0]
         if not given.row_key or given.once:
             message = "its rows have no key by which a newer one replaces an older one"
@@ -41,28 +42,27 @@ class PaceKind(OperatorKind[Params]):
         problems.check()
         return given
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return Pace(plan.params["input_row_key"], _every_us(plan.params), schema(inputs[0]), tables)
+    def build(self, plan: OperatorPlan, settings: PaceSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return Pace(settings.input_row_key, _every_us(settings), schema(inputs[0]), tables)
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: PaceSettings) -> tuple[str, ...]:
         return ("input_row_key",)
 
-    def key(self, params: Params) -> tuple[str, ...]:
-        return tuple(params.get("input_row_key") or ())
+    def key(self, settings: PaceSettings) -> tuple[str, ...]:
+        return settings.input_row_key
 
-    def stateful(self, params: Params) -> bool:
+    def stateful(self, settings: PaceSettings) -> bool:
         return True
 
-    def split_by(self, params: Params) -> Mapping[str, int] | None:
+    def split_by(self, settings: PaceSettings) -> Mapping[str, int] | None:
         return {"rows": 0}
 
-    def held(self, params: Params, newest_us: int) -> HeldInput:
-        return HeldInput(newest_us + _every_us(params), newest_us)
+    def held(self, settings: PaceSettings, newest_us: int) -> HeldInput:
+        return HeldInput(newest_us + _every_us(settings), newest_us)
 
 
-def _every_us(params: Params) -> int:
-    every_s: float = params["pace"]["every_s"]
-    return round(every_s * _SECOND_US)
+def _every_us(settings: PaceSettings) -> int:
+    return round(settings.pace.every_s * _SECOND_US)
 
 
 class Pace:
