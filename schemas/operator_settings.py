@@ -60,11 +60,33 @@ class PaceSettings(OperatorSettings, frozen=True, kw_only=True):
     """The columns by which input rows replace each other."""
 
 
+class UnionSettings(OperatorSettings, frozen=True, kw_only=True):
+    fill_missing: bool = False
+
+
+class ListItemsSettings(msgspec.Struct, frozen=True):
+    column: str
+    into: str | None = None
+    position: str | None = None
+    keep_empty: bool = False
+
+
+class UnnestSettings(OperatorSettings, frozen=True, kw_only=True):
+    unnest: ListItemsSettings
+
+
+class OutputSettings(OperatorSettings, frozen=True, kw_only=True):
+    output: str
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
     "dedup": DedupSettings,
     "pace": PaceSettings,
+    "union": UnionSettings,
+    "unnest": UnnestSettings,
+    "output": OutputSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

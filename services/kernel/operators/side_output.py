@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from holdfast.schemas.job_operators import Output
+from holdfast.schemas.operator_settings import OutputSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import optional, schema, with_time
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.state.table import Tables
 from holdfast.services.kernel.suggestions import suggest
@@ -35,25 +36,25 @@ def together(outputs: Mapping[str, Fields]) -> Fields:
     return {WHICH: "string", **columns}
 
 
-class SideOutputKind(OperatorKind[Params]):
+class SideOutputKind(OperatorKind[OutputSettings]):
     """The kind of operators that pass on the rows given to one output."""
 
     model = Output
     row_by_row = True
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: OutputSettings, inputs: Sequence[Stream]) -> Stream:
         problems, outputs = Problems(), inputs[0].outputs
         if not outputs:
             problems.add("input", "has not several outputs", "an operator with `outputs` has")
-        elif params["output"] not in outputs:
-            problems.add("output", f"there is no output '{params['output']}'", suggest(params["output"], outputs))
+        elif settings.output not in outputs:
+            problems.add("output", f"there is no output '{settings.output}'", suggest(settings.output, outputs))
         problems.check()
-        return Stream(dict(outputs[params["output"]]))
+        return Stream(dict(outputs[settings.output]))
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        return SideOutput(plan.params["output"], plan.fields)
+    def build(self, plan: OperatorPlan, settings: OutputSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        return SideOutput(settings.output, plan.fields)
 
-    def passing(self, params: Params) -> Passing:
+    def passing(self, settings: OutputSettings) -> Passing:
         return Passing.SOME
 
 

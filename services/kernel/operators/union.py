@@ -7,21 +7,22 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from holdfast.schemas.job_operators import Union as UnionSpec
+from holdfast.schemas.operator_settings import UnionSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import dtype, optional, schema, with_time
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Passing, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Passing, Problems, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
 from holdfast.services.kernel.state.table import Tables
 
 
-class UnionKind(OperatorKind[Params]):
+class UnionKind(OperatorKind[UnionSettings]):
     """The kind of union operators. A column may be null if it may be null in one stream. Output rows have no key."""
 
     model = UnionSpec
     row_by_row = True
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, fill = Problems(), params.get("fill_missing")
+    def describe(self, settings: UnionSettings, inputs: Sequence[Stream]) -> Stream:
+        problems, fill = Problems(), settings.fill_missing
         first = {**inputs[0].fields}
         for index, other in enumerate(inputs[1:], start=1):
             path = f"union[{index}]"
@@ -39,10 +40,10 @@ class UnionKind(OperatorKind[Params]):
         nullable = {name for stream in inputs for name in first if stream.fields.get(name, "?").endswith("?")}
         return Stream({name: optional(text) if name in nullable else text for name, text in first.items()})
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(self, plan: OperatorPlan, settings: UnionSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
         return Union(schema(plan.fields), [[name for name in plan.fields if name not in one] for one in inputs])
 
-    def passing(self, params: Params) -> Passing:
+    def passing(self, settings: UnionSettings) -> Passing:
         return Passing.ALL
 
 

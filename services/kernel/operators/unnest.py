@@ -10,15 +10,16 @@ from collections.abc import Sequence
 import polars as pl
 
 from holdfast.schemas.job_operators import Unnest as UnnestSpec
+from holdfast.schemas.operator_settings import UnnestSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import optional, required, schema, with_time
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Problems, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
 from holdfast.services.kernel.plurals import with_article
 from holdfast.services.kernel.state.table import Tables
 
 
-class UnnestKind(OperatorKind[Params]):
+class UnnestKind(OperatorKind[UnnestSettings]):
     """The kind of unnest operators. Output rows have no key: a newer list may be shorter, and old items would
     remain.
     """
@@ -26,9 +27,9 @@ class UnnestKind(OperatorKind[Params]):
     model = UnnestSpec
     made = "items of lists"
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, fields, wanted = Problems(), inputs[0].fields, params["unnest"]
-        column = wanted["column"]
+    def describe(self, settings: UnnestSettings, inputs: Sequence[Stream]) -> Stream:
+        problems, fields, wanted = Problems(), inputs[0].fields, settings.unnest
+        column = wanted.column
         if problems.column("unnest.column", column, fields) and not required(fields[column]).startswith("list<"):
             hint = "STRING_TO_ARRAY in a select makes a list of a text" if required(fields[column]) == "string" else ""
             problems.add("unnest.column", f"'{column}' is {with_article(fields[column])}, not a list", hint)
@@ -36,20 +37,18 @@ class UnnestKind(OperatorKind[Params]):
         item, made = required(fields[column])[len("list<") : -1].strip(), Fields()
         for name, kind in fields.items():
             if name == column:
-                kind = optional(item) if wanted["keep_empty"] else item
-                problems.output("unnest.into", wanted["into"] or name, kind, made)
+                kind = optional(item) if wanted.keep_empty else item
+                problems.output("unnest.into", wanted.into or name, kind, made)
             else:
                 problems.output("unnest.into", name, kind, made)
-        if place := wanted["position"]:
-            problems.output("unnest.position", place, "int?" if wanted["keep_empty"] else "int", made)
+        if place := wanted.position:
+            problems.output("unnest.position", place, "int?" if wanted.keep_empty else "int", made)
         problems.check()
         return Stream(made, windowed=inputs[0].windowed, once=inputs[0].once)
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        wanted = plan.params["unnest"]
-        return Unnest(
-            wanted["column"], wanted["into"], wanted["position"], wanted["keep_empty"], output=schema(plan.fields)
-        )
+    def build(self, plan: OperatorPlan, settings: UnnestSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        wanted = settings.unnest
+        return Unnest(wanted.column, wanted.into, wanted.position, wanted.keep_empty, output=schema(plan.fields))
 
 
 class Unnest:
