@@ -79,6 +79,22 @@ class OutputSettings(OperatorSettings, frozen=True, kw_only=True):
     output: str
 
 
+class RankingSettings(msgspec.Struct, frozen=True):
+    k: int
+    by: str
+    order: str = "descending"
+
+
+class TopSettings(OperatorSettings, frozen=True, kw_only=True):
+    top: RankingSettings
+    key: tuple[str, ...] = ()
+    forget_after_s: float | None = None
+    input_row_key: tuple[str, ...] = ()
+    """The columns by which input rows replace each other."""
+    input_windowed: bool | None = None
+    """True if the input rows are final results of windows; None: the plan does not say it."""
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
@@ -87,6 +103,7 @@ SETTINGS: dict[str, type[OperatorSettings]] = {
     "union": UnionSettings,
     "unnest": UnnestSettings,
     "output": OutputSettings,
+    "top": TopSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

@@ -14,11 +14,12 @@ import polars as pl
 import xxhash
 
 from holdfast.schemas.job_operators import Top as TopSpec
+from holdfast.schemas.operator_settings import TopSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.operators import ranking
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Problems, Stream
 from holdfast.services.kernel.operators.lifespans import Lifespans
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.ranked_pools import GROUP
@@ -33,7 +34,7 @@ MOST_OF_A_KEY = 1_000
 """The most rows of a key: a batch processes all rows of each touched key."""
 
 
-class TopKind(OperatorKind[Params]):
+class TopKind(OperatorKind[TopSettings]):
     """The kind of ranking operators. A rank identifies a row, in its window or among all. Compared rows must reach one
     task.
     """
@@ -41,15 +42,15 @@ class TopKind(OperatorKind[Params]):
     model = TopSpec
     made = "rows of earlier batches, too"
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, given, key = Problems(), inputs[0], params.get("key") or ()
-        problems.key("top.by", params["top"]["by"], given.fields)
+    def describe(self, settings: TopSettings, inputs: Sequence[Stream]) -> Stream:
+        problems, given, key = Problems(), inputs[0], settings.key
+        problems.key("top.by", settings.top.by, given.fields)
         known = [problems.key(f"key[{index}]", name, given.fields) for index, name in enumerate(key)]
         if RANK in given.fields:
             problems.add("top", f"its input has a column '{RANK}' already", "rename it with a select")
-        if key and params["top"]["k"] > MOST_OF_A_KEY:
+        if key and settings.top.k > MOST_OF_A_KEY:
             problems.add("top.k", f"is at most {MOST_OF_A_KEY:,} with a key", "leave out the key")
-        if params.get("forget_after_s") is not None and given.windowed:
+        if settings.forget_after_s is not None and given.windowed:
             problems.add("forget_after_s", "does not go with windows, whose ranking is over with them", "leave it out")
         if all(known) and not given.windowed and not given.once and given.row_key:
             self._moving(problems, key, given.row_key)
@@ -68,31 +69,29 @@ class TopKind(OperatorKind[Params]):
                     f"make '{name}' a part of the key of the operator that replaces rows",
                 )
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        top, columns, params = plan.params["top"], schema(inputs[0]), plan.params
-        order = Order(top["by"], list(columns), columns[top["by"]].is_float(), top.get("order") == "ascending")
-        key = params.get("key") or []
-        if params.get("input_windowed", START in plan.row_key):  # plans of former versions lack it
-            return TopOfWindows(top["k"], order, [name for name in key if name not in BOUNDS], columns)
-        forget_s = params.get("forget_after_s")
+    def build(self, plan: OperatorPlan, settings: TopSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        top, key, columns = settings.top, settings.key, schema(inputs[0])
+        order = Order(top.by, list(columns), columns[top.by].is_float(), top.order == "ascending")
+        windowed = settings.input_windowed
+        if START in plan.row_key if windowed is None else windowed:  # plans of former versions lack it
+            return TopOfWindows(top.k, order, [name for name in key if name not in BOUNDS], columns)
+        forget_s = settings.forget_after_s
         forget_us = None if forget_s is None else round(forget_s * _SECOND_US)
-        return Top(
-            top["k"], order, key, columns, tables=tables, row_key=params.get("input_row_key") or (), forget_us=forget_us
-        )
+        return Top(top.k, order, key, columns, tables=tables, row_key=settings.input_row_key, forget_us=forget_us)
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: TopSettings) -> tuple[str, ...]:
         return ("input_row_key", "input_windowed")
 
-    def key(self, params: Params) -> tuple[str, ...]:
-        return tuple(params.get("key") or BOUNDS)
+    def key(self, settings: TopSettings) -> tuple[str, ...]:
+        return tuple(settings.key or BOUNDS)
 
-    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
-        return super().tasks(params, wanted, widest) if params.get("key") else wanted or 1
+    def tasks(self, settings: TopSettings, wanted: int | None, widest: int) -> int:
+        return super().tasks(settings, wanted, widest) if settings.key else wanted or 1
 
-    def one_task(self, params: Params, windowed: bool) -> str:
-        return "" if windowed or params.get("key") else "without windows or a key all rows are compared in one task"
+    def one_task(self, settings: TopSettings, windowed: bool) -> str:
+        return "" if windowed or settings.key else "without windows or a key all rows are compared in one task"
 
-    def stateful(self, params: Params) -> bool:
+    def stateful(self, settings: TopSettings) -> bool:
         return True
 
 
