@@ -95,6 +95,36 @@ class TopSettings(OperatorSettings, frozen=True, kw_only=True):
     """True if the input rows are final results of windows; None: the plan does not say it."""
 
 
+class JoinSidesSettings(msgspec.Struct, frozen=True):
+    on: tuple[str, ...]
+    left: str = ""
+    right: str = ""
+    within_s: float | None = None
+    between: tuple[float, float] | None = None
+    kind: str = "inner"
+    emit: str | None = None
+
+
+class JoinSettings(OperatorSettings, frozen=True, kw_only=True):
+    join: JoinSidesSettings
+    rows_move: bool = False
+    """True if the row of a left key may name another right row than before, in a join with updates."""
+    left_changes: bool = False
+    """True if the left rows of a join with updates have the column `op`."""
+
+
+class AsOfSidesSettings(msgspec.Struct, frozen=True):
+    on: tuple[str, ...]
+    left: str = ""
+    right: str = ""
+    within_s: float | None = None
+    kind: str = "left"
+
+
+class AsOfJoinSettings(OperatorSettings, frozen=True, kw_only=True):
+    asof_join: AsOfSidesSettings
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
@@ -104,6 +134,8 @@ SETTINGS: dict[str, type[OperatorSettings]] = {
     "unnest": UnnestSettings,
     "output": OutputSettings,
     "top": TopSettings,
+    "join": JoinSettings,
+    "asof_join": AsOfJoinSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

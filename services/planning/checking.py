@@ -184,10 +184,10 @@ def _input_windowed(checked: Checked, name: str, inputs: Sequence[Stream]) -> di
 def _left_rows(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
     """Facts about the left rows of a join that sends updates; empty for every other join, as in plans of earlier
     releases."""
-    params = checked.params[name]
-    if not updates.updating(params, inputs[0].fields, inputs[1].fields):
+    join = checked.settings(name).join
+    if not updates.updating(join, inputs[0].fields, inputs[1].fields):
         return {}
-    moving = updates.rows_move(params["join"], inputs[0].row_key)
+    moving = updates.rows_move(join, inputs[0].row_key)
     return ({"rows_move": True} if moving else {}) | ({"left_changes": True} if inputs[0].changes else {})
 
 

@@ -18,6 +18,7 @@ import polars as pl
 
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.job_operators import AsOfJoin as AsOfJoinSpec
+from holdfast.schemas.operator_settings import AsOfJoinSettings
 from holdfast.schemas.plans import OperatorPlan, Problem
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import optional, with_time
@@ -26,7 +27,7 @@ from holdfast.services.kernel.operators.content_order import ContentOrder
 from holdfast.services.kernel.operators.ends import Ends
 from holdfast.services.kernel.operators.held_rows import HeldRows
 from holdfast.services.kernel.operators.join_keys import Sides
-from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, HeldInput, OperatorKind, Problems, Stream
 from holdfast.services.kernel.operators.late import split_late
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.operators.remembered import Remembered, Wanted, moments, of_rows, stored
@@ -37,7 +38,7 @@ Version = tuple[int, Any]
 """The time of a right row, and its columns as stored."""
 
 
-class AsOfJoinKind(OperatorKind[Params]):
+class AsOfJoinKind(OperatorKind[AsOfJoinSettings]):
     """The kind of operators that output left rows with the columns of the matching right row, at the left row's
     time.
     """
@@ -45,61 +46,63 @@ class AsOfJoinKind(OperatorKind[Params]):
     model = AsOfJoinSpec
     made = "rows of two records each"
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
-        problems, (left, right), join = Problems(), inputs, params["asof_join"]
-        join_keys.check(problems, join["on"], left.fields, right.fields, "asof_join.on")
+    def describe(self, settings: AsOfJoinSettings, inputs: Sequence[Stream]) -> Stream:
+        problems, (left, right), join = Problems(), inputs, settings.asof_join
+        join_keys.check(problems, join.on, left.fields, right.fields, "asof_join.on")
         problems.check()
-        names = join_keys.right_names(join_keys.pairs(join["on"]), left.fields, right.fields)
+        names = join_keys.right_names(join_keys.pairs(join.on), left.fields, right.fields)
         for name, as_name in names.items():
             if as_name in left.fields or list(names.values()).count(as_name) > 1:
                 message = f"its column '{name}' would be a second '{as_name}'"
                 problems.add("asof_join.right", message, "rename it with a select")
         problems.check()
-        outer = join["kind"] == "left"
+        outer = join.kind == "left"
         others = {to: optional(right.fields[name]) if outer else right.fields[name] for name, to in names.items()}
         return Stream({**left.fields, **others})
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
+    def build(
+        self, plan: OperatorPlan, settings: AsOfJoinSettings, inputs: Sequence[Fields], tables: Tables
+    ) -> Operator:
         left, right = inputs
-        sides = Sides.of(plan.params["asof_join"], left, right, plan.fields)
-        return AsOfJoin(sides, _within_us(plan.params), plan.params.get("late") == "topic", tables)
+        sides = Sides.of(settings.asof_join, left, right, plan.fields)
+        return AsOfJoin(sides, _within_us(settings), settings.keeps_late, tables)
 
-    def problems(self, params: Params, tables: Mapping[int, Sequence[str]]) -> Iterator[Problem]:
+    def problems(self, settings: AsOfJoinSettings, tables: Mapping[int, Sequence[str]]) -> Iterator[Problem]:
         if 1 in tables:
-            message = f"{params['asof_join']['right']} is a table, which has no row of an earlier time"
+            message = f"{settings.asof_join.right} is a table, which has no row of an earlier time"
             yield Problem("asof_join.right", message, "leave out `table`: the join keeps the rows that count")
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: AsOfJoinSettings) -> tuple[str, ...]:
         return ("late",)
 
-    def key(self, params: Params) -> tuple[str, ...]:
-        return self.key_of(params, 0)
+    def key(self, settings: AsOfJoinSettings) -> tuple[str, ...]:
+        return self.key_of(settings, 0)
 
-    def key_of(self, params: Params, slot: int) -> tuple[str, ...]:
-        return tuple(pair[slot] for pair in join_keys.pairs(params["asof_join"]["on"]))
+    def key_of(self, settings: AsOfJoinSettings, slot: int) -> tuple[str, ...]:
+        return tuple(pair[slot] for pair in join_keys.pairs(settings.asof_join.on))
 
-    def stateful(self, params: Params) -> bool:
+    def stateful(self, settings: AsOfJoinSettings) -> bool:
         return True
 
-    def correlated(self, params: Params) -> bool:
+    def correlated(self, settings: AsOfJoinSettings) -> bool:
         return True
 
-    def closes(self, params: Params) -> bool:
+    def closes(self, settings: AsOfJoinSettings) -> bool:
         return True
 
-    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
+    def closed_us(self, settings: AsOfJoinSettings, watermark: int, slot: int = 0) -> int:
         return NO_WATERMARK if slot else watermark
 
-    def horizon_us(self, params: Params) -> int | None:
+    def horizon_us(self, settings: AsOfJoinSettings) -> int | None:
         """The longest time that a right row counts, in microseconds; None: it counts until a newer one arrives."""
-        return _within_us(params)
+        return _within_us(settings)
 
-    def held(self, params: Params, newest_us: int) -> HeldInput:
+    def held(self, settings: AsOfJoinSettings, newest_us: int) -> HeldInput:
         return HeldInput(newest_us + 1, newest_us)
 
 
-def _within_us(params: Params) -> int | None:
-    within_s = params["asof_join"].get("within_s")
+def _within_us(settings: AsOfJoinSettings) -> int | None:
+    within_s = settings.asof_join.within_s
     return None if within_s is None else round(within_s * 1_000_000)
 
 

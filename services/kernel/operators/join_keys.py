@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import polars as pl
 
+from holdfast.schemas.operator_settings import AsOfSidesSettings, JoinSidesSettings
 from holdfast.services.kernel.codecs.fields import DELETED, dtype, optional, schema
 from holdfast.services.kernel.operators.kind import Fields, Problems
 from holdfast.services.kernel.suggestions import suggest
@@ -55,15 +56,14 @@ class Sides:
     output: pl.Schema
 
     @classmethod
-    def of(cls, join: Mapping[str, object], left: Fields, right: Fields, output: Fields) -> Sides:
+    def of(cls, join: JoinSidesSettings | AsOfSidesSettings, left: Fields, right: Fields, output: Fields) -> Sides:
         """The sides of a join.
 
-        join: its section of the job file.
         left, right, output: the fields without the event time.
         """
-        on = tuple(pairs(join["on"]))  # type: ignore[arg-type]
+        on = tuple(pairs(join.on))
         names = right_names(on, left, right)
-        return cls(on, str(join["kind"]), schema(left), schema(right), names=names, output=schema(output))
+        return cls(on, join.kind, schema(left), schema(right), names=names, output=schema(output))
 
     @property
     def left_on(self) -> list[str]:

@@ -5,11 +5,10 @@ Source: JOBS "join", PROTOCOL 3.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.schemas.operator_settings import JoinSidesSettings
 
 _SECOND_US = 1_000_000
 
@@ -45,15 +44,11 @@ def minus(watermark: int, us: int) -> int:
     return NO_WATERMARK if watermark < NO_WATERMARK + us else watermark - us
 
 
-def range_of(join: Mapping[str, Any]) -> Range | None:
-    """The range of a join; None if its right side is a table.
-
-    join: its section of the job file; plans of former versions have only `within_s`.
-    """
-    if (between := join.get("between")) is not None:
-        return Range(_us(between[0]), _us(between[1]))
-    within_s = join.get("within_s")
-    return None if within_s is None else Range(-_us(within_s), _us(within_s))
+def range_of(join: JoinSidesSettings) -> Range | None:
+    """The range of a join; None if its right side is a table."""
+    if join.between is not None:
+        return Range(*map(_us, join.between))
+    return None if join.within_s is None else Range(-_us(join.within_s), _us(join.within_s))
 
 
 def _us(seconds: float) -> int:

@@ -5,32 +5,32 @@ Source: JOBS "join".
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from holdfast.schemas.operator_settings import JoinSidesSettings
 from holdfast.services.kernel.codecs.change_records import OP
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.operators import join_keys
-from holdfast.services.kernel.operators.kind import Fields, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, Problems, Stream
 
 MOVING = "a left row may come to name another right row, so all rows meet in one task"
 
 
-def updating(params: Params, left: Fields, right: Fields) -> bool:
+def updating(join: JoinSidesSettings, left: Fields, right: Fields) -> bool:
     """True if the rows of the join replace each other."""
-    return DELETED in right and (DELETED in left or params["join"].get("emit") == "updates")
+    return DELETED in right and (DELETED in left or join.emit == "updates")
 
 
-def rows_move(join: Mapping[str, Any], row_key: Sequence[str]) -> bool:
+def rows_move(join: JoinSidesSettings, row_key: Sequence[str]) -> bool:
     """True if the row of a left key may name another right row than before."""
-    return not {pair.left for pair in join_keys.pairs(join["on"])} <= set(row_key)
+    return not {pair.left for pair in join_keys.pairs(join.on)} <= set(row_key)
 
 
-def updated(problems: Problems, join: Mapping[str, Any], left: Stream, right: Stream) -> Stream:
+def updated(problems: Problems, join: JoinSidesSettings, left: Stream, right: Stream) -> Stream:
     """The output of the join: the rows of the left keys, with the column `op`. Raises JobRejected if it cannot have
     updates.
     """
-    on, kind = join_keys.pairs(join["on"]), join["kind"]
+    on, kind = join_keys.pairs(join.on), join.kind
     mine = {name: text for name, text in left.fields.items() if not (left.changes and name == OP)}
     if not left.row_key or left.once:
         message = "its rows have no key by which a corrected row could replace an earlier one"

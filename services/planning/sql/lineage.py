@@ -166,7 +166,7 @@ def _joined(operator: Join, inputs: list[Facts]) -> Facts:
     the right side have other names."""
     sides = operator.join
     left = replace(inputs[0], rising=frozenset(), falling=frozenset())
-    found = range_of(sides.model_dump(mode="json"))
+    found = range_of(operator.settings().join)
     if found is None:
         return left
     alone = replace(left, window=None, bounds={})

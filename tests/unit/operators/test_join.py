@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from tests.support.examples import examples
@@ -131,9 +132,9 @@ def test_columns_of_a_side_that_may_be_absent_may_be_null() -> None:
 def test_a_join_says_what_is_late_on_each_side_and_what_it_holds(
     kind: str, between: list[float], held: tuple[int, int, int], closed: tuple[int, int]
 ) -> None:
-    asked, given_params = catalogue.OPERATORS["join"], params(kind, between=between)
-    assert asked.held(given_params, 0) == held
-    assert tuple(asked.closed_us(given_params, 100 * SECOND, slot) // SECOND for slot in (0, 1)) == closed
+    asked, settings = catalogue.OPERATORS["join"], operator_settings("join", params(kind, between=between))
+    assert asked.held(settings, 0) == held
+    assert tuple(asked.closed_us(settings, 100 * SECOND, slot) // SECOND for slot in (0, 1)) == closed
 
 
 def test_a_row_behind_the_watermark_meets_what_the_join_still_holds() -> None:
