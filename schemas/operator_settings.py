@@ -125,6 +125,25 @@ class AsOfJoinSettings(OperatorSettings, frozen=True, kw_only=True):
     asof_join: AsOfSidesSettings
 
 
+class WindowSettings(msgspec.Struct, frozen=True):
+    size_s: float | None = None
+    step_s: float | None = None
+    slide_s: float | None = None
+    calendar: str | None = None
+    zone: str | None = None
+    offset_s: float = 0.0
+    gap_s: float | None = None
+
+
+class AggregateSettings(OperatorSettings, frozen=True, kw_only=True):
+    aggregate: dict[str, str]
+    key: tuple[str, ...] = ()
+    window: WindowSettings | None = None
+    emit: str = ""
+    """Empty: final with a window, updates without."""
+    forget_after_s: float | None = None
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
@@ -136,6 +155,7 @@ SETTINGS: dict[str, type[OperatorSettings]] = {
     "top": TopSettings,
     "join": JoinSettings,
     "asof_join": AsOfJoinSettings,
+    "aggregate": AggregateSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from holdfast.schemas.operator_settings import AggregateSettings
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.console.markup import Node, element, plain_rate, text, tone
@@ -117,8 +118,8 @@ _ORDER = ("bad", "warn", "busy", "good", "calm")
 def _kind(one: OperatorPlan) -> str:
     if one.kind in ("source", "sink"):
         return f"{one.kind} · {_cut(one.folder or str(one.params.get('topic', '')), 16)}"
-    window = one.params.get("window")
-    return f"{one.kind} · window" if window else one.kind
+    windowed = isinstance(one.settings, AggregateSettings) and one.settings.window is not None
+    return f"{one.kind} · window" if windowed else one.kind
 
 
 def _own_rate(one: OperatorPlan, costs: JobCosts) -> str:

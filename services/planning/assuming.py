@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.schemas.jobs import Source
-from holdfast.schemas.operator_settings import operator_settings
+from holdfast.schemas.operator_settings import AggregateSettings, SelectSettings, operator_settings
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.errors import JobRejected
@@ -89,16 +89,15 @@ def behind(
     """The assumed output of an operator that has problems; None if nothing about the output can be assumed."""
     if kind in _SAME_ROWS:
         return Assumed(inputs[0], frozenset())
-    if kind == "select":
-        items = _selected(operator_settings(kind, params).select, list(inputs[0].fields))
+    settings = operator_settings(kind, params)
+    if isinstance(settings, SelectSettings):
+        items = _selected(settings.select, list(inputs[0].fields))
         return _of_columns(items, kind, params, inputs)
-    if kind == "aggregate":
-        key = [name for name in params.get("key") or () if name in inputs[0].fields]
-        bounds = ("window_start", "window_end") if params.get("window") else ()
+    if isinstance(settings, AggregateSettings):
+        key = [name for name in settings.key if name in inputs[0].fields]
+        bounds = () if settings.window is None else ("window_start", "window_end")
         typed = {name: inputs[0].fields[name] for name in key} | dict.fromkeys(bounds, "timestamp")
-        return Assumed(
-            Stream(typed | dict.fromkeys(params["aggregate"], CANDIDATES[0])), frozenset(params["aggregate"])
-        )
+        return Assumed(Stream(typed | dict.fromkeys(settings.aggregate, CANDIDATES[0])), frozenset(settings.aggregate))
     return None
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from holdfast.schemas.job_operators import Join, OperatorSpec
 from holdfast.schemas.jobs import JobSpec, Source
+from holdfast.schemas.operator_settings import AggregateSettings, TopSettings
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields
 from holdfast.services.kernel.codecs.metadata import KEY
@@ -90,7 +91,8 @@ def _time_problems(spec: JobSpec, graph: Graph) -> Iterator[Problem]:
         if joined is None:
             continue
         untimed[name] = joined
-        params, kind = operator.declared(), catalogue.OPERATORS[operator.kind]
-        if kind.closes(operator.settings()) or params.get("forget_after_s") is not None or operator.kind == "spark":
+        settings, kind = operator.settings(), catalogue.OPERATORS[operator.kind]
+        forgets = isinstance(settings, AggregateSettings | TopSettings) and settings.forget_after_s is not None
+        if kind.closes(settings) or forgets or operator.kind == "spark":
             message = f"reads changes of tables, of which {joined} cannot say how late they may come"
             yield Problem(f"operators.{name}", message, "without `table` a topic is a stream of changes, with times")

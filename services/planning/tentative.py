@@ -5,9 +5,9 @@ Source: JOBS "queries", PROTOCOL 11, decision 0170.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
+from holdfast.schemas.operator_settings import AggregateSettings
 from holdfast.schemas.plans import UnitPlan
 from holdfast.services.kernel.dataflow.sink_records import key_column
 from holdfast.services.kernel.operators import catalogue
@@ -37,14 +37,15 @@ def updates(checked: Checked, query: str) -> bool:
     while checked.kind(name) == "select":
         (slot,) = checked.graph.slots[name]
         name = slot.producer
-    if checked.kind(name) != "aggregate" or not _running(checked.params[name]):
+    settings = checked.settings(name)
+    if not isinstance(settings, AggregateSettings) or not _running(settings):
         return False
     above = checked.graph.upstream(name) - {name}
     return all(_plain(checked, one) for one in above)
 
 
-def _running(params: Mapping[str, Any]) -> bool:
-    return not params.get("window") and params.get("emit") == "updates" and params.get("forget_after_s") is None
+def _running(settings: AggregateSettings) -> bool:
+    return settings.window is None and settings.emit == "updates" and settings.forget_after_s is None
 
 
 def _plain(checked: Checked, name: str) -> bool:

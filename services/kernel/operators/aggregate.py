@@ -8,6 +8,7 @@ from dataclasses import replace
 import polars as pl
 
 from holdfast.schemas.job_operators import Aggregate
+from holdfast.schemas.operator_settings import AggregateSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import schema, text_of
 from holdfast.services.kernel.expressions.parsing import ExpressionError
@@ -20,12 +21,11 @@ from holdfast.services.kernel.operators.kind import (
     Fields,
     HeldInput,
     OperatorKind,
-    Params,
     Problems,
     Stream,
 )
 from holdfast.services.kernel.operators.operator import Operator
-from holdfast.services.kernel.operators.rowwise import Screened, stops
+from holdfast.services.kernel.operators.rowwise import Screened
 from holdfast.services.kernel.operators.running import EACH
 from holdfast.services.kernel.operators.sessions import Sessions
 from holdfast.services.kernel.operators.totals import Totals
@@ -34,19 +34,19 @@ from holdfast.services.kernel.operators.windows import BOUNDS, Windows
 from holdfast.services.kernel.state.table import Tables
 
 
-class AggregateKind(OperatorKind[Params]):
+class AggregateKind(OperatorKind[AggregateSettings]):
     """The kind of operators that output a row for each key, and each window. Without a key there is one group."""
 
     model = Aggregate
     made = "rows of many records each"
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: AggregateSettings, inputs: Sequence[Stream]) -> Stream:
         problems, columns, fields = Problems(), schema(inputs[0].fields), Fields()
-        key, window, each = params.get("key") or [], params.get("window"), params.get("emit") == "each"
+        key, window, each = settings.key, settings.window, settings.emit == "each"
         for index, name in enumerate(key):
             if problems.key(f"key[{index}]", name, inputs[0].fields):
                 problems.output(f"key[{index}]", name, inputs[0].fields[name], fields)
-        for name, text in params["aggregate"].items():
+        for name, text in settings.aggregate.items():
             path = f"aggregate.{name}"
             try:
                 parsed = aggregate_texts.parse(name, text, columns)
@@ -59,28 +59,28 @@ class AggregateKind(OperatorKind[Params]):
         if window and each:
             hint = "use updates, or leave out window"
             problems.add("emit", "each goes with running totals, not with windows", hint)
-        if params.get("forget_after_s") is not None and (window or params.get("emit") == "final"):
+        if settings.forget_after_s is not None and (window or settings.emit == "final"):
             other = "windows, which are forgotten when they close" if window else "final, which is given at the end"
             problems.add("forget_after_s", f"does not go with {other}", "leave it out")
-        if window and window.get("gap_s") is not None and params.get("emit") == "updates":
+        if window and window.gap_s is not None and settings.emit == "updates":
             problems.add("emit", "updates does not go with sessions: their bounds move until they close", "use final")
-        if window and window.get("zone") and (said := zone_problem(window["zone"]))[0]:
+        if window and window.zone and (said := zone_problem(window.zone))[0]:
             problems.add("window.zone", *said)
         for name in BOUNDS if window else ():
             problems.output("window", name, "timestamp", fields)
         problems.check()
-        row_key = (*key, *BOUNDS) if window else tuple(key)
-        final, sessions = bool(window) and params.get("emit") == "final", bool(window and window.get("gap_s"))
+        row_key = (*key, *BOUNDS) if window else key
+        final, sessions = bool(window) and settings.emit == "final", bool(window and window.gap_s)
         return Stream(fields, row_key, windowed=final and not sessions, once=final)
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        params, columns, output = plan.params, schema(inputs[0]), schema(plan.fields)
-        parsed = {name: aggregate_texts.parse(name, text, columns) for name, text in params["aggregate"].items()}
+    def build(
+        self, plan: OperatorPlan, settings: AggregateSettings, inputs: Sequence[Fields], tables: Tables
+    ) -> Operator:
+        columns, output = schema(inputs[0]), schema(plan.fields)
+        parsed = {name: aggregate_texts.parse(name, text, columns) for name, text in settings.aggregate.items()}
         failing = list[pl.Expr]()
         screens = {
-            name
-            for name, text in params["aggregate"].items()
-            if "on_error" in params and aggregate_texts.may_fail(text)
+            name for name, text in settings.aggregate.items() if settings.on_error and aggregate_texts.may_fail(text)
         }
         aggregates = [
             self._screened(aggregate, failing) if name in screens else aggregate
@@ -91,17 +91,17 @@ class AggregateKind(OperatorKind[Params]):
         if computed:
             output = _of_aggregates(output, aggregates, parsed)
         made: Operator
-        made_of, keep_late = Aggregation(params.get("key") or [], aggregates, output), params.get("late") == "topic"
-        if not params.get("window"):
-            forget_s = params.get("forget_after_s")
-            made = Totals(made_of, params["emit"], None if forget_s is None else round(forget_s * 1_000_000), tables)
-        elif isinstance(shape := shape_of(params["window"]), Session):
+        made_of, keep_late = Aggregation(list(settings.key), aggregates, output), settings.keeps_late
+        if not settings.window:
+            forget_s = settings.forget_after_s
+            made = Totals(made_of, settings.emit, None if forget_s is None else round(forget_s * 1_000_000), tables)
+        elif isinstance(shape := shape_of(settings.window), Session):
             made = Sessions(made_of, shape, keep_late, tables)
         else:
-            made = Windows(made_of, shape, params["emit"], keep_late, tables=tables)
+            made = Windows(made_of, shape, settings.emit, keep_late, tables=tables)
         if computed:
             made = Computed(made, computed, plan.fields)
-        return Screened(made, failing, inputs[0], stops(params)) if failing else made
+        return Screened(made, failing, inputs[0], settings.stops) if failing else made
 
     @staticmethod
     def _screened(aggregate: accumulators.Aggregate, failing: list[pl.Expr]) -> accumulators.Aggregate:
@@ -114,46 +114,47 @@ class AggregateKind(OperatorKind[Params]):
         failing.append(aggregate.argument.alias(column))
         return replace(aggregate, argument=pl.col(column))
 
-    def needs(self, params: Params) -> tuple[str, ...]:
-        return ("late", "on_error") if params.get("window") else ("on_error",)
+    def needs(self, settings: AggregateSettings) -> tuple[str, ...]:
+        return ("late", "on_error") if settings.window else ("on_error",)
 
-    def delivers(self, params: Params) -> bool:
+    def delivers(self, settings: AggregateSettings) -> bool:
         """True if it writes dead letters. Plans of former versions have no `on_error`."""
-        refuses = "on_error" in params and not stops(params)
-        return super().delivers(params) or (
-            refuses and any(map(aggregate_texts.may_fail, params["aggregate"].values()))
+        refuses = settings.on_error and not settings.stops
+        return super().delivers(settings) or bool(
+            refuses and any(map(aggregate_texts.may_fail, settings.aggregate.values()))
         )
 
-    def key(self, params: Params) -> tuple[str, ...]:
-        return tuple(params.get("key") or ())
+    def key(self, settings: AggregateSettings) -> tuple[str, ...]:
+        return settings.key
 
-    def tasks(self, params: Params, wanted: int | None, widest: int) -> int:
-        return super().tasks(params, wanted, widest) if self.key(params) else 1
+    def tasks(self, settings: AggregateSettings, wanted: int | None, widest: int) -> int:
+        return super().tasks(settings, wanted, widest) if self.key(settings) else 1
 
-    def one_task(self, params: Params, windowed: bool) -> str:
-        return "" if self.key(params) else "without a key there is one group, and one task"
+    def one_task(self, settings: AggregateSettings, windowed: bool) -> str:
+        return "" if self.key(settings) else "without a key there is one group, and one task"
 
-    def stateful(self, params: Params) -> bool:
+    def stateful(self, settings: AggregateSettings) -> bool:
         return True
 
-    def split_by(self, params: Params) -> Mapping[str, int] | None:
-        if not params.get("window"):
+    def split_by(self, settings: AggregateSettings) -> Mapping[str, int] | None:
+        if not settings.window:
             return {"totals": 0}
-        if isinstance(shape_of(params["window"]), Session):
+        if isinstance(shape_of(settings.window), Session):
             return {"sessions": 0}
         return {"panes": 8, "live": EVERY_TASK}
 
-    def closes(self, params: Params) -> bool:
-        return bool(params.get("window"))
+    def closes(self, settings: AggregateSettings) -> bool:
+        return bool(settings.window)
 
-    def closed_us(self, params: Params, watermark: int, slot: int = 0) -> int:
-        return shape_of(params["window"]).closed_us(watermark)
+    def closed_us(self, settings: AggregateSettings, watermark: int, slot: int = 0) -> int:
+        assert settings.window is not None, "it closes windows"
+        return shape_of(settings.window).closed_us(watermark)
 
-    def horizon_us(self, params: Params) -> int | None:
-        return shape_of(params["window"]).horizon_us if params.get("window") else None
+    def horizon_us(self, settings: AggregateSettings) -> int | None:
+        return shape_of(settings.window).horizon_us if settings.window else None
 
-    def held(self, params: Params, newest_us: int) -> HeldInput:
-        return shape_of(params["window"]).held(newest_us) if params.get("window") else super().held(params, newest_us)
+    def held(self, settings: AggregateSettings, newest_us: int) -> HeldInput:
+        return shape_of(settings.window).held(newest_us) if settings.window else super().held(settings, newest_us)
 
 
 def _of_aggregates(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -99,11 +98,6 @@ class Screened:
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
         assert isinstance(self._inner, Remembering)
         return self._inner.remembered(watermark, wanted)
-
-
-def stops(params: Mapping[str, Any]) -> bool:
-    """True if a row at which an expression fails stops the job. `retry` stops, too: the row would fail again."""
-    return params.get("on_error") in ("fail", "retry")
 
 
 def filtered(expression: str, fields: Mapping[str, str], fail: bool = False) -> Rowwise:

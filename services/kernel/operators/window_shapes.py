@@ -6,15 +6,16 @@ it. Source: JOBS "window", PROTOCOL 3 (late).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import gcd
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.operator_settings import WindowSettings
 from holdfast.services.kernel.operators.calendar_windows import Calendar
 from holdfast.services.kernel.operators.kind import HeldInput
 
@@ -176,28 +177,19 @@ class Session:
         return HeldInput.open_until(newest_us + self.gap_us)
 
 
-def shape_of(window: Mapping[str, Any]) -> Fixed | Cumulative | Calendar | Session:
-    """The shape of a window.
-
-    window: the section of the job file with defaults. Plans of former versions have only size_s and slide_s.
-    """
-    return _shape(tuple(window.items()))
-
-
 @lru_cache(256)
-def _shape(settings: tuple[tuple[str, Any], ...]) -> Fixed | Cumulative | Calendar | Session:
-    """The shape for these settings, cached because it is requested often."""
-    window = dict(settings)
-    offset = _us(window.get("offset_s") or 0)
-    if window.get("gap_s") is not None:
-        return Session(_us(window["gap_s"]))
-    if every := window.get("calendar"):
-        return Calendar(every, window.get("zone") or "UTC", offset)
-    size = _us(window["size_s"])
-    if window.get("step_s") is not None:
-        return Cumulative(size, _us(window["step_s"]), offset)
-    slide_s = window.get("slide_s")
-    return Fixed(size, size if slide_s is None else _us(slide_s), offset)
+def shape_of(window: WindowSettings) -> Fixed | Cumulative | Calendar | Session:
+    """The shape of a window, cached because it is requested often."""
+    offset = _us(window.offset_s)
+    if window.gap_s is not None:
+        return Session(_us(window.gap_s))
+    if window.calendar:
+        return Calendar(window.calendar, window.zone or "UTC", offset)
+    assert window.size_s is not None, "a window has a length"
+    size = _us(window.size_s)
+    if window.step_s is not None:
+        return Cumulative(size, _us(window.step_s), offset)
+    return Fixed(size, size if window.slide_s is None else _us(window.slide_s), offset)
 
 
 def _floored(times: np.ndarray, offset_us: int, width: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.operators.catalogue import KINDS
 from tests.support.operators import Harness
@@ -53,5 +54,5 @@ def test_on_error_fail_stops_the_job_and_a_plan_of_before_says_nothing_of_it() -
         Harness("aggregate", params(None, "fail"), FIELDS).run(rows("a", "("))
     kind = KINDS["aggregate"]
     plans = [params(None, how) | {"late": "drop"} for how in ("dead-letter", "fail")]
-    assert [kind.delivers(one) for one in plans] == [True, False]
-    assert not kind.delivers({name: one for name, one in plans[0].items() if name != "on_error"})
+    plans.append({name: one for name, one in plans[0].items() if name != "on_error"})
+    assert [kind.delivers(operator_settings("aggregate", one)) for one in plans] == [True, False, False]

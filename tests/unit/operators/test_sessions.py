@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.operator_settings import operator_settings
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
@@ -166,8 +167,8 @@ def test_a_session_is_final_and_has_the_bounds_of_a_window() -> None:
 
 
 def test_a_session_says_what_it_holds() -> None:
-    kind = catalogue.OPERATORS["aggregate"]
-    assert kind.held(params(), 70 * SECOND) == (75 * SECOND, 75 * SECOND - 1, 0)
-    assert kind.horizon_us(params()) is None, "it may never end"
-    assert kind.closed_us(params(), 70 * SECOND) == 65 * SECOND + 1
-    assert kind.closed_us(params(), NO_WATERMARK) == NO_WATERMARK
+    kind, settings = catalogue.OPERATORS["aggregate"], operator_settings("aggregate", params())
+    assert kind.held(settings, 70 * SECOND) == (75 * SECOND, 75 * SECOND - 1, 0)
+    assert kind.horizon_us(settings) is None, "it may never end"
+    assert kind.closed_us(settings, 70 * SECOND) == 65 * SECOND + 1
+    assert kind.closed_us(settings, NO_WATERMARK) == NO_WATERMARK
