@@ -144,6 +144,33 @@ class AggregateSettings(OperatorSettings, frozen=True, kw_only=True):
     forget_after_s: float | None = None
 
 
+class AskingSettings(msgspec.Struct, frozen=True):
+    timeout_s: float
+    retries: int
+    pause_s: float
+    concurrency: int
+    rows: int
+
+
+class PythonSettings(OperatorSettings, frozen=True, kw_only=True):
+    python: str = ""
+    key: tuple[str, ...] = ()
+    params: dict[str, Any] = {}
+    outputs: tuple[str, ...] = ()
+    isolation: str = "none"
+    clock: bool = False
+    ask: AskingSettings | None = None
+
+    @property
+    def module(self) -> str:
+        """The module of the code."""
+        return self.python.partition(":")[0]
+
+
+NO_PYTHON = PythonSettings()
+"""The settings for an operator that has no Python code."""
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
@@ -156,6 +183,7 @@ SETTINGS: dict[str, type[OperatorSettings]] = {
     "join": JoinSettings,
     "asof_join": AsOfJoinSettings,
     "aggregate": AggregateSettings,
+    "python": PythonSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

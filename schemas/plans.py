@@ -13,7 +13,7 @@ import msgspec
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.decided import Id
 from holdfast.schemas.leaps import Leap
-from holdfast.schemas.operator_settings import operator_settings
+from holdfast.schemas.operator_settings import NO_PYTHON, PythonSettings, operator_settings
 from holdfast.schemas.plan_settings import PlanSettings, settings_of
 from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
@@ -48,6 +48,11 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     def sink(self) -> SinkPlan:
         """Settings of a sink; the defaults of any other operator. Raises msgspec.ValidationError."""
         return msgspec.convert(self.params, SinkPlan) if self.kind == "sink" else NO_SINK
+
+    @property
+    def python(self) -> PythonSettings:
+        """Settings of a Python operator; the defaults of any other operator. Raises msgspec.ValidationError."""
+        return self.settings if isinstance(self.settings, PythonSettings) else NO_PYTHON
 
     @property
     def folder(self) -> str:

@@ -22,7 +22,7 @@ MOST_PARTS = 64
 
 def asking(plan: Plan) -> frozenset[str]:
     """Names of the operators whose code awaits answers."""
-    return frozenset(one.name for one in plan.operators if one.kind == "python" and one.params.get("ask"))
+    return frozenset(one.name for one in plan.operators if one.python.ask is not None)
 
 
 def asking_units(plan: Plan) -> frozenset[str]:

@@ -15,6 +15,7 @@ import polars as pl
 
 from holdfast.schemas.answers import Answer
 from holdfast.schemas.cuts import NO_WATERMARK
+from holdfast.schemas.operator_settings import PythonSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import stream_schema
@@ -36,9 +37,9 @@ class NoState:
         raise TypeError("code that awaits answers keeps no state: put an operator with state before or behind it")
 
 
-def problems(code: PythonOperator, params: Mapping[str, Any], found: Problems) -> None:
+def problems(code: PythonOperator, settings: PythonSettings, found: Problems) -> None:
     """Notes contradictions in the section of an operator."""
-    kind, ask = type(code), params.get("ask")
+    kind, ask = type(code), settings.ask
     awaits = iscoroutinefunction(kind.on_batch)
     if ask is None:
         if awaits:
@@ -49,10 +50,10 @@ def problems(code: PythonOperator, params: Mapping[str, Any], found: Problems) -
     if has_timers(kind) or kind.on_watermark is not PythonOperator.on_watermark:
         message = "code that awaits answers has on_batch alone"
         found.add("python", message, "put on_timer and on_watermark in an operator behind it")
-    if params.get("isolation") == "process":
+    if settings.isolation == "process":
         message = "code that awaits answers runs beside the worker's loop"
         found.add("isolation", message, "leave it out")
-    if params.get("clock"):
+    if settings.clock:
         found.add("clock", "code that awaits answers has no timers", "leave it out")
 
 

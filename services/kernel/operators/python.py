@@ -15,13 +15,14 @@ import polars as pl
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, TaskRaised
 from holdfast.schemas.job_operators import Python
+from holdfast.schemas.operator_settings import PythonSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
 from holdfast.services.kernel.operators import answered
 from holdfast.services.kernel.operators.answered import AnsweredTask
-from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Params, Problems, Stream
+from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Problems, Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.raises import Found, Places
 from holdfast.services.kernel.operators.typed_state import moment
@@ -65,68 +66,68 @@ def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str
     return Declared.of(_create(reference, params), reference, fields).fields
 
 
-class PythonKind(OperatorKind[Params]):
+class PythonKind(OperatorKind[PythonSettings]):
     """The kind of Python operators: only the user's code knows its output, and which rows replace which."""
 
     model = Python
     made = "rows that its code makes"
     warms_up = False  # the user's code gets no made-up rows
 
-    def describe(self, params: Params, inputs: Sequence[Stream]) -> Stream:
+    def describe(self, settings: PythonSettings, inputs: Sequence[Stream]) -> Stream:
         problems, fields = Problems(), Fields()
-        for index, name in enumerate(self.key(params)):
+        for index, name in enumerate(self.key(settings)):
             problems.key(f"key[{index}]", name, inputs[0].fields)
         try:
-            code = _create(params["python"], params.get("params") or {})
-            declared = Declared.of(code, params["python"], inputs[0].fields)
+            code = _create(settings.python, settings.params)
+            declared = Declared.of(code, settings.python, inputs[0].fields)
             fields = declared.fields
             field_types.schema(fields)
-            answered.problems(code, params, problems)
-            if problem := declared.differs(params.get("outputs") or ()):
+            answered.problems(code, settings, problems)
+            if problem := declared.differs(settings.outputs):
                 problems.add("outputs", *problem)
         except ValueError as error:
             problems.add("python", str(error))
         problems.check()
         return Stream(fields, outputs=declared.outputs)
 
-    def build(self, plan: OperatorPlan, params: Params, inputs: Sequence[Fields], tables: Tables) -> Operator:
-        if plan.params.get("ask"):
+    def build(self, plan: OperatorPlan, settings: PythonSettings, inputs: Sequence[Fields], tables: Tables) -> Operator:
+        if settings.ask is not None:
             return AnsweredTask(plan, inputs[0])
         return PythonTask(plan, inputs[0], tables, tables.task)
 
-    def needs(self, params: Params) -> tuple[str, ...]:
+    def needs(self, settings: PythonSettings) -> tuple[str, ...]:
         return ("on_error",)
 
-    def code(self, params: Params) -> str:
-        return str(params["python"])
+    def code(self, settings: PythonSettings) -> str:
+        return settings.python
 
-    def isolated(self, params: Params) -> bool:
-        return params.get("isolation") == "process"
+    def isolated(self, settings: PythonSettings) -> bool:
+        return settings.isolation == "process"
 
-    def key(self, params: Params) -> tuple[str, ...]:
-        return tuple(params.get("key") or ())
+    def key(self, settings: PythonSettings) -> tuple[str, ...]:
+        return settings.key
 
-    def stateful(self, params: Params) -> bool:
-        return not params.get("ask")
+    def stateful(self, settings: PythonSettings) -> bool:
+        return settings.ask is None
 
-    def asks(self, params: Params) -> bool:
-        return params.get("ask") is not None
+    def asks(self, settings: PythonSettings) -> bool:
+        return settings.ask is not None
 
-    def delivers(self, params: Params) -> bool:
+    def delivers(self, settings: PythonSettings) -> bool:
         return True  # rows at which the code raises
 
-    def skips(self, params: Params) -> bool:
-        return _on_error(params) == DEAD_LETTER and not params.get("ask")  # then the answer decides
+    def skips(self, settings: PythonSettings) -> bool:
+        return _on_error(settings) == DEAD_LETTER and settings.ask is None  # then the answer decides
 
-    def horizon_us(self, params: Params) -> int | None:
+    def horizon_us(self, settings: PythonSettings) -> int | None:
         """The longest time behind the watermark: the code is assumed to hold its rows until the watermark has passed
         them.
         """
         return 0
 
 
-def _on_error(params: Params) -> str:
-    return str(params.get("on_error") or DEAD_LETTER)
+def _on_error(settings: PythonSettings) -> str:
+    return settings.on_error or DEAD_LETTER
 
 
 @dataclass(slots=True)
@@ -167,16 +168,17 @@ class PythonTask:
     """
 
     def __init__(self, plan: OperatorPlan, fields: Mapping[str, str], tables: Tables, task: str | None = None) -> None:
-        self._reference = str(plan.params["python"])
-        self._on_error = _on_error(plan.params)
+        settings = plan.python
+        self._reference = settings.python
+        self._on_error = _on_error(settings)
         self._task = task or plan.name
         self._fields = dict(fields)
-        self._code = _create(self._reference, plan.params.get("params") or {})
+        self._code = _create(self._reference, settings.params)
         declared = Declared.of(self._code, self._reference, fields)
         self.output, self._shape = declared.fields, declared.shape()
         self._state = State(tables)
         self._timers = Timers(tables) if has_timers(type(self._code)) else None
-        self._by_clock = Timers(tables, BY_CLOCK) if plan.params.get("clock") else None
+        self._by_clock = Timers(tables, BY_CLOCK) if settings.clock else None
         self._all_timers = [some for some in (self._timers, self._by_clock) if some is not None]
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
@@ -337,9 +339,8 @@ class PythonTask:
 
 def prepared(plan: OperatorPlan, fields: Fields) -> tuple[PythonOperator, OutputShape | SeveralShapes]:
     """The user's code of an operator that awaits answers, and the shape of its rows. Raises CodeUnavailable."""
-    reference = str(plan.params["python"])
-    code = _create(reference, plan.params.get("params") or {})
-    return code, Declared.of(code, reference, fields).shape()
+    code = _create(plan.python.python, plan.python.params)
+    return code, Declared.of(code, plan.python.python, fields).shape()
 
 
 def _create(reference: str, params: Mapping[str, Any]) -> PythonOperator:

@@ -127,7 +127,7 @@ def unit_layouts(plan: Plan, topics: JobTopics) -> dict[str, UnitLayout]:
 
 def clocked(plan: Plan) -> bool:
     """True if code of the job uses the time of day, which the cuts hold."""
-    return any(operator.kind == "python" and operator.params.get("clock") for operator in plan.operators)
+    return any(operator.python.clock for operator in plan.operators)
 
 
 def readers(plan: Plan, topics: JobTopics) -> dict[Partition, tuple[str, ...]]:

@@ -71,7 +71,5 @@ def _pin(plan: Plan, unit: UnitPlan, operators: Mapping[str, OperatorPlan], lax:
     if unit.host or lax:
         return ANY
     code = (operators[name] for name in unit.operators if name in operators)
-    modules = tuple(
-        sorted({str(one.params.get("python", "")).partition(":")[0] for one in code if one.kind == "python"})
-    )
+    modules = tuple(sorted({one.python.module for one in code if one.kind == "python"}))
     return Pin(modules, planned=text_of(plan.versions, modules))

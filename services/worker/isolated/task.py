@@ -48,7 +48,7 @@ class IsolatedTask:
         self._input, self._output = RowCodec(stream_schema(fields)), RowCodec(stream_schema(plan.fields))
         self._nothing = stream_schema(plan.fields).to_frame()
         self._tables, self._process, self._patience_s = tables, process, patience_s
-        self._crashed, self._done, self._clocked = crashed, done, bool(plan.params.get("clock"))
+        self._crashed, self._done, self._clocked = crashed, done, plan.python.clock
         self._opened: list[Table] = []
         self._scanned: Iterator[tuple[bytes, bytes]] = iter(())
         self._fresh = True

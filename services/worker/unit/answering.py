@@ -20,13 +20,14 @@ from holdfast.schemas.assignments import Flags
 from holdfast.schemas.cuts import Answered
 from holdfast.schemas.decided import Id
 from holdfast.schemas.events import Event
+from holdfast.schemas.operator_settings import AskingSettings
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.answers import MOST_PARTS, Answers
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord, Retriable
 from holdfast.services.kernel.operators.answered import Questions
-from holdfast.services.kernel.operators.python import prepared
+from holdfast.services.kernel.operators.python import DEAD_LETTER, prepared
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.worker.core.answering import AnsweringView, Step, next_step, pause_ms
@@ -56,9 +57,10 @@ class _Asked:
     why: str = ""
 
     @property
-    def settings(self) -> Mapping[str, Any]:
+    def settings(self) -> AskingSettings:
         """The setting `ask` of its operator."""
-        found: Mapping[str, Any] = self.task.operator.params["ask"]
+        found = self.task.operator.python.ask
+        assert found is not None, "its code awaits answers"
         return found
 
 
@@ -76,7 +78,7 @@ class Answering:
     def __init__(self, unit: HostedUnit, processing: Processing, wake: Callable[[], None]) -> None:
         self._job, self._unit, self._around, self._wake = unit.job, unit.name, unit.around, wake
         self._processing, self._intake, self._flags = processing, processing.intake, Flags(commit=False)
-        self._tasks = {task.name: task for task in unit.layout.tasks if task.operator.params.get("ask")}
+        self._tasks = {task.name: task for task in unit.layout.tasks if task.operator.python.ask is not None}
         self._partition, self._answers = Partition(unit.job.topics.cuts, 0), Answers(self._tasks)
         self._announced: Id | None = None
         self._heard = self._led = False
@@ -179,13 +181,13 @@ class Answering:
             failures=one.failures,
             again_ms=one.again_ms,
             now_ms=now_ms,
-            retries=one.settings["retries"],
-            on_error=str(one.task.operator.params.get("on_error") or "dead-letter"),
+            retries=one.settings.retries,
+            on_error=one.task.operator.python.on_error or DEAD_LETTER,
         )
 
     def _do(self, step: Step, one: _Asked) -> None:
         batch = self._waiting.batch
-        what = f"{one.task.operator.params['python']}, batch {batch}: asked {plural(one.failures, 'time')}, {one.why}"
+        what = f"{one.task.operator.python.python}, batch {batch}: asked {plural(one.failures, 'time')}, {one.why}"
         if step is Step.ANNOUNCE:
             self._announced = self._around.author.next()
             self._append(Answered(self._unit, one.task.name, 0, self._announced, part=0, parts=0, data=b""))
@@ -196,7 +198,7 @@ class Answering:
 
             one.busy = True
             settings, make = one.settings, partial(self._questions, one, batch)
-            call = partial(ask, make, timeout_s=settings["timeout_s"], concurrency=settings["concurrency"])
+            call = partial(ask, make, timeout_s=settings.timeout_s, concurrency=settings.concurrency)
             self._around.answers.run(call, partial(self._outcome, one), f"{self._job.job_key}/{one.task.name}")
         else:
             assert one.questions is not None
@@ -215,7 +217,7 @@ class Answering:
                 one.rows,
                 batch=batch,
                 watermark=one.watermark,
-                most=one.settings["rows"],
+                most=one.settings.rows,
             )
         return one.questions
 
@@ -230,7 +232,7 @@ class Answering:
         if not one.why:
             return
         one.failures += 1
-        one.again_ms = self._around.clock_ms() + pause_ms(one.failures, 1000 * one.settings["pause_s"])
+        one.again_ms = self._around.clock_ms() + pause_ms(one.failures, 1000 * one.settings.pause_s)
         if one.failures == 1 and self._waiting.asked.get(one.task.name) is one:
             detail = f"{one.task.name}, batch {self._waiting.batch}: {one.why}; it is asked again"
             event = Event(self._around.time_ms(), "no-answer", job=self._job.plan.job, unit=self._unit, detail=detail)

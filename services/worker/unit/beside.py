@@ -50,7 +50,7 @@ def load(layout: UnitLayout, code: IsolatedCode) -> list[tuple[str, str]]:
 def modules_of(layout: UnitLayout) -> set[str]:
     """The modules of users' code in a unit."""
     tasks = (task.operator for task in layout.tasks if task.operator.kind == "python")
-    return {str(operator.params.get("python", "")).partition(":")[0] for operator in tasks}
+    return {operator.python.module for operator in tasks}
 
 
 def restoring(

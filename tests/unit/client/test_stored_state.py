@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast import Job
+from holdfast.schemas.operator_settings import NO_PYTHON
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.client.stored_state import Asked, Entry, read_state
 from holdfast.services.kernel.errors import CommandFailed
@@ -158,7 +159,7 @@ def test_both_sides_of_joins_are_shown(read: Read) -> None:
 
 
 def test_every_kind_of_operator_that_keeps_state_is_in_this_test() -> None:
-    stateful = {name for name, kind in OPERATORS.items() if name != "spark" and kind.stateful({})}
+    stateful = {name for name, kind in OPERATORS.items() if name != "spark" and kind.stateful(NO_PYTHON)}
     assert stateful == {"aggregate", "dedup", "top", "join", "asof_join", "pace", "python"}  # python: tests/unit/cli
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from holdfast import Context, PythonOperator, State
 from holdfast.schemas.cuts import NO_WATERMARK, RaisedRows, TaskRaised
-from holdfast.schemas.operator_settings import FilterSettings
+from holdfast.schemas.operator_settings import FilterSettings, operator_settings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.errors import Divergence
@@ -189,5 +189,5 @@ def test_found_ranges_are_in_the_order_of_the_rows() -> None:
     ("on_error", "skips"), [(None, True), ("dead-letter", True), ("fail", False), ("retry", False)]
 )
 def test_rows_are_skipped_only_where_they_become_dead_letters(on_error: str | None, skips: bool) -> None:
-    assert KINDS["python"].skips({"python": "a:B", "on_error": on_error}) is skips
+    assert KINDS["python"].skips(operator_settings("python", {"python": "a:B", "on_error": on_error})) is skips
     assert not KINDS["filter"].skips(FilterSettings(filter="x > 1"))

@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import polars as pl
 import pytest
+from msgspec import structs
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK, RaisedRows, TaskRaised
 from holdfast.schemas.plans import OperatorPlan, UnitPlan
@@ -54,6 +55,10 @@ def planned(name: str, isolation: str = "process", key: Sequence[str] = (), **pa
     fields = output_fields(code, {k: v for k, v in params.items() if k != "loading"}, FIELDS)
     settings = {"python": code, "params": params, "key": list(key), "isolation": isolation}
     return OperatorPlan("o", "python", 1, ("in",), settings, fields)
+
+
+def with_params(plan: OperatorPlan, **more: Any) -> OperatorPlan:
+    return structs.replace(plan, params=plan.params | more)
 
 
 def layout_of(plan: OperatorPlan) -> UnitLayout:
@@ -222,8 +227,7 @@ def test_a_contradiction_of_the_cut_log_is_said_in_the_same_words(
 def test_an_error_of_the_code_is_raised_here_in_the_same_words(
     started: Callable[..., IsolatedCode], on_error: str, error: type[Exception]
 ) -> None:
-    plan = planned("Tally")
-    plan.params["on_error"] = on_error
+    plan = with_params(planned("Tally"), on_error=on_error)
     here, there = Harness(plan), Harness(plan, (code := started(plan)).build)
     pids, said = code.pids, []
     for one in (here, there):
@@ -409,10 +413,10 @@ def test_code_that_ends_its_process_when_it_is_loaded_is_tried_three_times(
 
 def test_code_that_cannot_be_loaded_or_has_changed_says_so(started: Callable[..., IsolatedCode]) -> None:
     plan = planned("Declares", columns={"x": "int"})
-    plan.params["params"] = {}
+    plan = with_params(plan, params={})
     with pytest.raises(CodeUnavailable, match=r"does not take the params {}: LookupError: no columns"):
         started(plan)
-    plan.params["params"] = {"columns": {"y": "int"}}
+    plan = with_params(plan, params={"columns": {"y": "int"}})
     with pytest.raises(CodeUnavailable, match=r"puts out {'y': 'int'} here, and put out {'x': 'int'} when the job"):
         started(plan)
     with pytest.raises(CodeUnavailable, match="allow-list"):
@@ -493,8 +497,7 @@ def test_a_process_can_be_closed_before_it_runs() -> None:
 def test_timers_by_the_time_of_day_fire_in_a_process_of_their_own_in_batches_without_rows(
     started: Callable[..., IsolatedCode],
 ) -> None:
-    plan = planned("Waits")
-    plan = OperatorPlan(plan.name, plan.kind, 1, plan.inputs, {**plan.params, "clock": True}, plan.fields)
+    plan = with_params(planned("Waits"), clock=True)
     here, there = Harness(plan), Harness(plan, started(plan).build)
     for rows, clock_us in (([("a", 1)], 100), ([], 105), ([], 110), ([("b", 1)], 90), ([], 121)):
         found = [one.run(rows, clock_us=clock_us).rows.rows() for one in (here, there)]
