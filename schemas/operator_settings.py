@@ -171,6 +171,26 @@ NO_PYTHON = PythonSettings()
 """The settings for an operator that has no Python code."""
 
 
+class SparkSqlSettings(msgspec.Struct, frozen=True):
+    sql: str
+
+
+class SparkSettings(OperatorSettings, frozen=True, kw_only=True):
+    spark: str | SparkSqlSettings = ""
+    key: tuple[str, ...] = ()
+    params: dict[str, Any] = {}
+    outputs: tuple[str, ...] = ()
+    emit: str = "final"
+    conf: dict[str, Any] = {}
+    event_time: str = ""
+    """The event time of the only input, as a SparkInput has it, like the next three settings."""
+    unit_of_time: str = ""
+    lateness_s: float = 0.0
+    idle_after_s: float | None = None
+    inputs: tuple[dict[str, Any], ...] = ()
+    """The name and the event time of each of several inputs, as a SparkInput has them."""
+
+
 SETTINGS: dict[str, type[OperatorSettings]] = {
     "filter": FilterSettings,
     "select": SelectSettings,
@@ -184,6 +204,7 @@ SETTINGS: dict[str, type[OperatorSettings]] = {
     "asof_join": AsOfJoinSettings,
     "aggregate": AggregateSettings,
     "python": PythonSettings,
+    "spark": SparkSettings,
 }
 """By kind, the settings of an operator that reads some of its own section."""
 

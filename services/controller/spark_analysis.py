@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from holdfast.schemas.analysis import Answer, Question
+from holdfast.schemas.operator_settings import SparkSettings, operator_settings
 from holdfast.schemas.plans import Problem, SparkInput, SparkPlan
 from holdfast.services.controller.analyst import Analyst, NoAnswer
 from holdfast.services.kernel.errors import JobRejected
@@ -52,15 +53,17 @@ class Describer:
         """Returns the output of an operator. Raises JobRejected with all problems, paths relative to the operator."""
         if kind != "spark":
             return catalogue.describe(kind, params, inputs)
-        found = self.ask(_question(params, inputs, self.allow))
+        settings = operator_settings(kind, params)
+        assert isinstance(settings, SparkSettings)
+        found = self.ask(_question(settings, inputs, self.allow))
         if found.problems:
             raise JobRejected(found.problems)
-        return _stream(params, found)
+        return _stream(settings, found)
 
 
-def _question(params: Mapping[str, Any], inputs: Sequence[Stream], allow: Sequence[str] | None) -> Question:
-    code = params["spark"]
-    times = params.get("inputs") or [{name: params[name] for name in _TIMES}]
+def _question(settings: SparkSettings, inputs: Sequence[Stream], allow: Sequence[str] | None) -> Question:
+    code = settings.spark
+    times = settings.inputs or [{name: getattr(settings, name) for name in _TIMES}]
     own, *more = (
         SparkInput(topic="", fields=dict(given.fields), first={}, **time)
         for given, time in zip(inputs, times, strict=True)
@@ -70,22 +73,22 @@ def _question(params: Mapping[str, Any], inputs: Sequence[Stream], allow: Sequen
         unit="",
         output={},
         entry=code if isinstance(code, str) else "",
-        sql="" if isinstance(code, str) else code["sql"],
-        params=params.get("params") or {},
-        emit=params.get("emit") or "final",
-        conf=texts(params.get("conf") or {}),
-        outputs={name: {} for name in params.get("outputs") or ()},
+        sql="" if isinstance(code, str) else code.sql,
+        params=settings.params,
+        emit=settings.emit,
+        conf=texts(settings.conf),
+        outputs={name: {} for name in settings.outputs},
         more=tuple(more),
         **msgspec.structs.asdict(own),
     )
     return Question(plan, None if allow is None else tuple(allow), tuple(sys.path))
 
 
-def _stream(params: Mapping[str, Any], found: Answer) -> Stream:
+def _stream(settings: SparkSettings, found: Answer) -> Stream:
     """Returns the stream of an answer; the rows of closed windows appear once, with key and window as their row key."""
     bounds = ("window_start", "window_end")
-    windowed = params.get("emit") != "updates" and found.holds and all(name in found.output for name in bounds)
-    key = tuple(params.get("key") or ())
+    windowed = settings.emit != "updates" and found.holds and all(name in found.output for name in bounds)
+    key = settings.key
     whole = windowed and all(name in found.output for name in key)
     row_key = (*key, *bounds) if key and whole else ()
     return Stream(dict(found.output), row_key, windowed, found.hosted, outputs=found.outputs)
