@@ -13,7 +13,7 @@ from pydantic import Discriminator, Field, SerializerFunctionWrapHandler, Tag, m
 from pydantic_core import PydanticCustomError
 
 from holdfast.schemas.job_part import Input, JobPart, Name, Shift, Span, Tasks, Text, Whole
-from holdfast.schemas.operator_settings import operator_settings
+from holdfast.schemas.operator_settings import OperatorSettings, operator_settings
 from holdfast.schemas.plans import SPARK_INPUT
 
 Columns = Annotated[list[Text], Field(min_length=1)]
@@ -48,7 +48,7 @@ class OperatorSpec(JobPart):
         """The operator's part of the file, defaults filled in, without what the plan says elsewhere."""
         return self.model_dump(mode="json", exclude={"input", "parallelism"})
 
-    def settings(self) -> Any:
+    def settings(self) -> OperatorSettings:
         """The settings that are declared, as a plan has them."""
         return operator_settings(self.kind, self.declared())
 

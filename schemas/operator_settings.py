@@ -206,11 +206,10 @@ SETTINGS: dict[str, type[OperatorSettings]] = {
     "python": PythonSettings,
     "spark": SparkSettings,
 }
-"""By kind, the settings of an operator that reads some of its own section."""
+"""By kind, the settings of an operator; a source and a sink have settings elsewhere."""
 
 
-def operator_settings(kind: str, params: Mapping[str, Any]) -> Any:
+def operator_settings(kind: str, params: Mapping[str, Any]) -> OperatorSettings:
     """Returns the settings; null counts as absent. Raises msgspec.ValidationError."""
-    if kind not in SETTINGS:
-        return params
-    return msgspec.convert({name: value for name, value in params.items() if value is not None}, SETTINGS[kind])
+    given = {name: value for name, value in params.items() if value is not None}
+    return msgspec.convert(given, SETTINGS.get(kind, OperatorSettings))

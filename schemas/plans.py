@@ -13,7 +13,7 @@ import msgspec
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.decided import Id
 from holdfast.schemas.leaps import Leap
-from holdfast.schemas.operator_settings import NO_PYTHON, PythonSettings, operator_settings
+from holdfast.schemas.operator_settings import NO_PYTHON, OperatorSettings, PythonSettings, operator_settings
 from holdfast.schemas.plan_settings import PlanSettings, settings_of
 from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
@@ -40,8 +40,8 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     row_key: tuple[str, ...] = ()
 
     @cached_property
-    def settings(self) -> Any:
-        """Settings of an operator. Raises msgspec.ValidationError."""
+    def settings(self) -> OperatorSettings:
+        """Settings of an operator, in the struct of its kind. Raises msgspec.ValidationError."""
         return operator_settings(self.kind, self.params)
 
     @cached_property

@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import JobSpec
-from holdfast.schemas.operator_settings import operator_settings
+from holdfast.schemas.operator_settings import JoinSettings, OperatorSettings, operator_settings
 from holdfast.schemas.plans import SPARK_INPUT, Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue, updates
@@ -57,7 +57,7 @@ class Checked:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
-    def settings(self, name: str) -> Any:
+    def settings(self, name: str) -> OperatorSettings:
         """The settings of a source, an operator or a sink, decoded from its params."""
         return operator_settings(self.kind(name), self.params.get(name, {}))
 
@@ -184,10 +184,11 @@ def _input_windowed(checked: Checked, name: str, inputs: Sequence[Stream]) -> di
 def _left_rows(checked: Checked, name: str, inputs: Sequence[Stream]) -> dict[str, Any]:
     """Facts about the left rows of a join that sends updates; empty for every other join, as in plans of earlier
     releases."""
-    join = checked.settings(name).join
-    if not updates.updating(join, inputs[0].fields, inputs[1].fields):
+    settings = checked.settings(name)
+    assert isinstance(settings, JoinSettings)
+    if not updates.updating(settings.join, inputs[0].fields, inputs[1].fields):
         return {}
-    moving = updates.rows_move(join, inputs[0].row_key)
+    moving = updates.rows_move(settings.join, inputs[0].row_key)
     return ({"rows_move": True} if moving else {}) | ({"left_changes": True} if inputs[0].changes else {})
 
 

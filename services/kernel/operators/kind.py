@@ -24,10 +24,8 @@ from holdfast.services.kernel.suggestions import suggest
 
 Fields = dict[str, str]
 """Type text by column."""
-Params = Mapping[str, Any]
-"""The operator's section of the job file, defaults filled in, and what `needs` names."""
-S = TypeVar("S")
-"""The settings of a kind, decoded from the params of a plan."""
+S = TypeVar("S", bound=OperatorSettings)
+"""The settings of a kind: the operator's section of the job file, defaults filled in, and what `needs` names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +84,6 @@ class Passing(Enum):
     NONE = "none"
 
 
-def keeps_late(settings: Any) -> bool:
-    """True if the operator refuses late rows."""
-    return bool(settings.get("late") == "topic" if isinstance(settings, Mapping) else settings.keeps_late)
-
-
 class Kind(Generic[S]):
     """The traits common to sources, sinks and operators. A subclass overrides traits that differ from the default."""
 
@@ -124,7 +117,7 @@ class Kind(Generic[S]):
 
     def delivers(self, settings: S) -> bool:
         """True if it writes sink rows, or may write dead letters."""
-        return keeps_late(settings)
+        return settings.keeps_late
 
     def skips(self, settings: S) -> bool:
         """True if rows at which its code raises are skipped. The cut log names the rows, because other copies' code may
@@ -224,7 +217,7 @@ class OperatorKind(Kind[S], ABC):
         return ()
 
     def needs(self, settings: S) -> tuple[str, ...]:
-        """The needs of other sections that its params must include: keys of NEEDS in planning/checking.py."""
+        """The needs of other sections that its settings must include: keys of NEEDS in planning/checking.py."""
         return ()
 
     def code(self, settings: S) -> str:

@@ -67,7 +67,7 @@ def counted(
     for path, name, slot in sorted(slots, key=lambda one: (one[1], one[2])):
         before = [other for other in slots if _behind(path, other[0]) and _rank(other) < _rank((path, name, slot))]
         counting = ((operators[one], its) for _, one, its in before)
-        drops = tuple((one, its) for one, its in counting if one.params.get("late") != "topic")
+        drops = tuple((one, its) for one, its in counting if not one.settings.keeps_late)
         found.setdefault(name, []).append(Counted(">".join(path), drops))
     return {name: tuple(some) for name, some in found.items()}
 

@@ -25,6 +25,7 @@ from holdfast.schemas.job_operators import (
     Window,
 )
 from holdfast.schemas.jobs import Source
+from holdfast.schemas.operator_settings import JoinSettings
 from holdfast.services.kernel.expressions import stars
 from holdfast.services.kernel.expressions.parsing import ExpressionError, column_of, name_of, source_of
 from holdfast.services.kernel.operators.join_range import range_of
@@ -166,7 +167,9 @@ def _joined(operator: Join, inputs: list[Facts]) -> Facts:
     the right side have other names."""
     sides = operator.join
     left = replace(inputs[0], rising=frozenset(), falling=frozenset())
-    found = range_of(operator.settings().join)
+    settings = operator.settings()
+    assert isinstance(settings, JoinSettings)
+    found = range_of(settings.join)
     if found is None:
         return left
     alone = replace(left, window=None, bounds={})
