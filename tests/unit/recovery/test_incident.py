@@ -28,7 +28,7 @@ NEEDS = {name: ("parser",) for name in WINDOWS} | {f"o{4 + at}": subset for at, 
 def hashtags(priorities: Mapping[str, int] | None = None, **tolerance: Any) -> Plan:
     """One task of each operator, in a unit of its own."""
     names = ("source", "parser", *NEEDS)
-    operators = [OperatorPlan(name, "filter", 1, (), {}, {}) for name in names]
+    operators = [OperatorPlan(name, "filter", 1, (), {"filter": "true"}, {}) for name in names]
     operators += [
         OperatorPlan(f"sink-{name}", "sink", 1, (), {"query": name, "topic": name, "partitions": 1}, {})
         for name in NEEDS

@@ -29,7 +29,7 @@ def plan(job: str, generation: str) -> Plan:
         id=Id("controller", int(generation[0])),
         spec={},
         operators=(
-            OperatorPlan("late", "filter", 2, (), {}, {}),
+            OperatorPlan("late", "filter", 2, (), {"filter": "true"}, {}),
             OperatorPlan("sink-out", "sink", 2, (), {"query": "out", "topic": "out", "partitions": 1}, {}),
         ),
         edges=(),
