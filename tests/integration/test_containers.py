@@ -224,9 +224,11 @@ def test_a_job_is_submitted_by_one_command(containers: Containers) -> None:
     ],
 )
 def test_a_worker_that_is_struck_is_taken_over_and_comes_back_under_its_name(running: Struck, name: str) -> None:
+    project = running.cluster.project
+    before = {worker: restarts(project, service) for worker, service in WORKERS.items()}
     victim = running.struck(name)
     running.await_protection()
-    assert restarts(running.cluster.project, WORKERS[victim]) == 0
+    assert restarts(project, WORKERS[victim]) == before[victim], "the engine has restarted it"
 
 
 @pytest.mark.long
