@@ -118,7 +118,7 @@ P10W = Figure(
     checks=_checks,
     seconds=70 * len(CASES),
     differs="Recovery here takes a second where there is room, so the time until a host comes is what tentative rows "
-    "are for. The planner counts sources, which live, so the outage says more than the plan has promised. A unit that is "
-    "lost alone replays some seconds of 60 records/s, which takes about as long as to restore its checkpoint: to be told "
-    "apart, it would have to replay minutes, or each case be run several times.",
+    "are for. The planner counts sources, which live, so the outage says more than the plan has promised. A unit that "
+    "is lost alone replays some seconds of 60 records/s, which takes about as long as to restore its checkpoint: to be "
+    "told apart, it would have to replay minutes, or each case be run several times.",
 )
