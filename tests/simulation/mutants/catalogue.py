@@ -354,7 +354,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(position_in_a_transaction_of_its_own, "replay differs", 16, "takeovers", run_ms=2_500),
     Mutant(fenced_copy_starts_again_unread, "fenced", 11, "takeovers"),
     Mutant(position_read_before_the_fence, "delivered", 37, "takeovers", run_ms=2_500),
-    Mutant(as_much_once_more, "greedy", 13, "short-lived"),
+    Mutant(as_much_once_more, "greedy", 13, "short-lived", run_ms=2_500),
     Mutant(blind_retry, "delivered", 3, "takeovers", run_ms=3_500),
     Mutant(rows_in_doubt_forgotten, "replay differs", 7, "takeovers", run_ms=3_500),
     Mutant(unsent_frames_forgotten, "marker", 29, "unsent"),
