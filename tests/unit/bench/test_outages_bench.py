@@ -120,7 +120,7 @@ def test_the_same_job_is_measured_with_tentative_results_and_without(jobs_of: Ki
 def test_the_figure_of_workers_is_judged_by_what_was_measured() -> None:
     point = {
         "recovered_s": 1.0,
-        "recovery_s": 0.5,
+        "detected_s": 0.5,
         "promised": 0.4,
         "stated": 0.5,
         "checkpoint_share": 0.1,
@@ -129,7 +129,7 @@ def test_the_figure_of_workers_is_judged_by_what_was_measured() -> None:
     data = {key: dict(point) for key in P10W.keys}
     for at, technique in enumerate(TECHNIQUES):
         for lost in ("one", "all"):
-            data[f"{technique}, {lost}"]["recovery_s"] = float(at + 1)
+            data[f"{technique}, {lost}"]["recovered_s"] = float(at + 1)
     data[HALF] |= {"recovered_s": 12.0, "first_s": 0.6, "accuracy": 0.45}
     data[NONE]["recovered_s"], data[SELDOM]["checkpoint_share"] = 12.5, 0.01
     assert [check.what for check in P10W.checks(data) if not check.holds] == []
