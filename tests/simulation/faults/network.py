@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from holdfast.schemas import assignments
-from holdfast.schemas.assignments import Assignment
+from holdfast.schemas.assignments import Assignment, split_job_key
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
@@ -57,13 +57,14 @@ def stale_outage(cluster: Cluster, fault: Fault) -> None:
             read.read(assignments.decode(one.value))
     placed = [change for unit, change in read.units().items() if unit.endswith(f"/{fault.detail}") and change.epoch > 1]
     for change in placed:
-        job, _, name = change.unit.partition("/")
+        key, _, name = change.unit.partition("/")
+        job, generation = split_job_key(key)
         last = read.outage(change.unit)
         if (last is None or last.over) and cluster.broker.available:
             cluster.broker.author = "stale"
             outage = Outage(
-                job.partition("@")[0],
-                job.partition("@")[2],
+                job,
+                generation,
                 name,
                 1 if last is None else last.number + 1,
                 epoch=change.epoch - 1,
