@@ -151,9 +151,10 @@ class Struck:
         return self.first_after(signal_ms) - signal_ms
 
     def away(self, operator: str, seconds: float) -> Away:
-        """Freezes the worker that leads the operator's unit for a time. Raises MeasureFailed."""
-        self._await_moment()
+        """Freezes the worker of the primary of the operator's unit for a time. Raises MeasureFailed."""
         unit, job = self._unit(operator), self._job.plan.job
+        self._await_moment()
+        self._until(lambda: not self._observer.change(job, unit).switched, f"the primary does not lead {unit}")
         worker = self._observer.leader_of(job, unit)
         signal_ms = now_ms()
         self._stall(self._cluster.workers()[worker], seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,6 +74,14 @@ def shown(value: float) -> str:
     if value == round(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:,.2f}".rstrip("0").rstrip(".")
+
+
+def middle_slope(points: Sequence[tuple[float, float]]) -> float:
+    """The median of the slopes between all pairs of points (Theil and Sen), which a few far points do not move; 0
+    without two different places.
+    """
+    slopes = [(y - b) / (x - a) for (a, b), (x, y) in itertools.combinations(points, 2) if x != a]
+    return statistics.median(slopes) if slopes else 0.0
 
 
 def slope(points: Sequence[tuple[float, float]]) -> float:

@@ -70,7 +70,7 @@ class Outside:
 
     def __init__(self) -> None:
         self._began = time.monotonic()
-        self._busy, self._stolen = _machine_cpu_s()
+        self._busy, self._stolen = machine_cpu_s()
         self._own = trees_cpu_s([os.getpid()])
 
     def cores(self, roots: Iterable[int] = ()) -> dict[str, float]:
@@ -80,7 +80,7 @@ class Outside:
         stolen: taken from this machine by its host.
         """
         took = max(time.monotonic() - self._began, 1e-3)
-        busy, stolen = _machine_cpu_s()
+        busy, stolen = machine_cpu_s()
         own = trees_cpu_s([os.getpid(), *roots]) - self._own
         return {
             "other": round(max(0.0, busy - self._busy - own) / took, 2),
@@ -95,7 +95,7 @@ def resting(seconds: float) -> dict[str, float]:
     return {"load_1min": round(os.getloadavg()[0], 2), **outside.cores()}
 
 
-def _machine_cpu_s() -> tuple[float, float]:
+def machine_cpu_s() -> tuple[float, float]:
     """Seconds so far that CPUs were busy for us, and that the host kept."""
     with open("/proc/stat") as file:
         ticks = [int(field) for field in file.readline().split()[1:9]]

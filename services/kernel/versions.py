@@ -48,14 +48,19 @@ def versions(modules: tuple[str, ...] = ()) -> dict[str, str]:
 
     modules: the modules that may hold users' operators.
     """
-    true = {
+    _said.update({CODE + module: _of_code(module) for module in modules})
+    return installed() | {CODE + module: _said[CODE + module] for module in modules} | _pretended()
+
+
+@cache
+def installed() -> dict[str, str]:
+    """The versions of this process but for users' code. Forks of a process report what it has loaded."""
+    return {
         "kernel": code_digest(Path(__file__).parent, COMPUTES),
         **{name: _version(name) for name in DISTRIBUTIONS},
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
         "machine": platform.machine(),
     }
-    _said.update({CODE + module: _of_code(module) for module in modules})
-    return true | {CODE + module: _said[CODE + module] for module in modules} | _pretended()
 
 
 def changed(modules: Collection[str]) -> list[str]:

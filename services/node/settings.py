@@ -102,10 +102,10 @@ class Settings(
         le=3600,
         description="a command waits so long for Kafka to answer, as when a partition has no leader for a while",
     )
-    spare: bool = Field(
+    fork_server: bool = Field(
         True,
-        description="a spare process, 70 MiB, has loaded what a worker needs and becomes the next worker that ended: "
-        "without it a restart takes ten seconds on a full machine",
+        description="a process, 70 MiB, loads what those of a cluster need, and each is a fork of it; off: each start "
+        "takes a second of a core, on a full machine ten",
     )
     exit_notices: bool = Field(
         True, description="report to the cluster at once when a worker's process ends; off: its heartbeats are missed"

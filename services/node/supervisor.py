@@ -34,9 +34,10 @@ from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissi
 from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles, WorkerProcess
 from holdfast.services.node.machine.disk import Disk, shortage
 from holdfast.services.node.machine.folders import explained
+from holdfast.services.node.machine.fork_server import ForkServer
 from holdfast.services.node.machine.java import JavaMissing
 from holdfast.services.node.machine.log_limits import MIB
-from holdfast.services.node.machine.processes import tail
+from holdfast.services.node.machine.processes import processor_s, tail
 from holdfast.services.node.machine.saying import say
 from holdfast.services.node.members.claiming import Claim
 from holdfast.services.node.members.clashes import running_at
@@ -45,7 +46,6 @@ from holdfast.services.node.members.naming import Naming, machine_name
 from holdfast.services.node.members.notices import Notices
 from holdfast.services.node.members.readiness import Readiness
 from holdfast.services.node.members.service import Service
-from holdfast.services.node.members.spares import Spares
 from holdfast.services.node.members.spark_drivers import SparkDrivers
 from holdfast.services.node.members.start_limit import StartLimit
 from holdfast.services.node.settings import Settings
@@ -62,6 +62,16 @@ from it need more."""
 
 FAREWELL_S = 5.0
 """Beyond HOLDFAST_LEAVE_S, for a worker's last words."""
+
+LOADED = {
+    Service.WORKER: ("holdfast.services.worker.process.main",),
+    None: (
+        "holdfast.services.worker.process.main",
+        "holdfast.services.controller.__main__",
+        "holdfast.services.recovery.__main__",
+    ),
+}
+"""Modules that the fork server of a service loads."""
 
 EXPECTED = (ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
 """Errors that explain why a cluster does not start; their messages name the fix."""
@@ -110,6 +120,8 @@ class Supervisor:
         self.state = "starting"
         self.naming = Naming((settings.host or machine_name()) if settings.kafka else "", settings.zone)
         self._machine = settings.host or machine_name()
+        home = {"HOLDFAST_HOME": str(self.files.data_dir)}
+        self._forks = ForkServer(LOADED[service], home) if workers and settings.fork_server else None
         self._lineup = Lineup(settings, self.naming, self.files.data_dir, self._member)
         self.controllers = [self._lineup.controller()] if service in (None, Service.CONTROLLER) else []
         self.recoveries = [self._lineup.recovery(number) for number in range(1, settings.recoveries + 1)]
@@ -117,7 +129,6 @@ class Supervisor:
         for worker in self.workers:
             worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._dying
             self._set_ending(worker)
-        self._spares = Spares(self.workers) if self.workers and settings.spare else None
         self._drivers = SparkDrivers(self._driver, self._publish, most=1 if service else None)
         self._changed = changed
         self._queue: queue.SimpleQueue[_MemberEnded | BrokerEnded | BrokerReturned | None] = queue.SimpleQueue()
@@ -210,8 +221,8 @@ class Supervisor:
                 member.ask_to_stop()
             for member in group:
                 member.stop()
-        if self._spares is not None:
-            self._spares.close()
+        if self._forks is not None:
+            self._forks.close()
         self._drivers.close()
         if self._notices is not None:
             if self._claim is not None:
@@ -278,6 +289,8 @@ class Supervisor:
         self._identity = self.files.identity()
         self.files.forget()
         shutil.rmtree(self._lineup.state_dir, ignore_errors=True)
+        if self._forks is not None:
+            self._forks.provide()  # it loads beside the brokers
         if self.brokers is not None:
             self._start_brokers(self.brokers)
         log = self._log = open_log(self._servers, self.settings.cluster, "supervisor")
@@ -319,6 +332,8 @@ class Supervisor:
 
     def _await(self, readiness: Readiness, claim: Claim, limit: StartLimit) -> None:
         """Starts the members and waits for a sign of each."""
+        if self._forks is not None:
+            self._await_forks(self._forks, limit)
         self._turn(0)
         while not readiness.reached({worker.name for worker in self.workers}):
             if self._stopping.is_set():
@@ -335,6 +350,14 @@ class Supervisor:
                 raise StartFailed(f"no sign of life of {', '.join(missing)} in time: see {self.files.logs}")
             self._turn(0)
             readiness.poll(0.02)
+
+    def _await_forks(self, forks: ForkServer, limit: StartLimit) -> None:
+        """Waits until the members can be forks: to load by itself takes each of them a second of a core."""
+        while forks.loads(0.05):
+            if self._stopping.is_set():
+                raise Stopped
+            if limit.over(time.monotonic(), {"fork server": 0.0 if forks.pid is None else processor_s(forks.pid)}):
+                return
 
     def _set_ending(self, host: Member) -> None:
         """A worker or driver that is stopped alone hands its units over; in a whole cluster all end now."""
@@ -369,8 +392,8 @@ class Supervisor:
     def _turn(self, timeout_s: float) -> None:
         """Handles ended processes, starts those that are due, and waits for the next event."""
         self._drivers.provide()
-        if self._spares is not None and self.state == "ready":
-            self._spares.provide()
+        if self._forks is not None:
+            self._forks.provide()
         for member in self.members:
             if member.due is not None and member.due <= time.monotonic() and not self._stopping.is_set():
                 self._start_member(member)
@@ -473,9 +496,12 @@ class Supervisor:
 
         log = self.files.logs / f"{name}.log" if self._service is None else None
         limits = self.settings.log_limits
-        return Member(
+        member = Member(
             name, module, log, environment=environment, new_run=new_incarnation, ended=self._ended, limits=limits
         )
+        if self._forks is not None:
+            member.launch = self._forks.start
+        return member
 
     def zone_of(self, worker: Member) -> str:
         return self.naming.zone(int(worker.name.rpartition("-")[2]))

@@ -1,8 +1,8 @@
 """A worker process: `python -m holdfast.services.worker`, configured by HOLDFAST_* variables.
 
-Loading takes a second or more of CPU. A niced thread does it, because a worker is mostly started where another copy has
-just taken over and needs that core. On a full machine loading then takes ten seconds. So the supervisor keeps a spare:
-a process that has loaded everything and replaces the next worker that ends.
+A worker is a fork of a process that has loaded everything (services/process/fork_server.py). Where it is not, loading
+takes a second or more of CPU. A niced thread does it, because a worker is mostly started where another copy has just
+taken over and needs that core.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ def main() -> int:
     loading = threading.Thread(target=_load, name="loading")
     loading.start()
     loading.join()
-    from holdfast.services.worker.process.spare import become
-
-    if not become():
-        return 0
     from holdfast.services.worker.process.main import main as run
 
     return run()

@@ -30,10 +30,10 @@ START_S = 180.0
 
 
 class DoomedSupervisor(Supervisor):
-    """Starts `tests.support.doomed_worker` for each worker, and no spare: such a worker does not wait for its run."""
+    """Starts `tests.support.doomed_worker` for each worker."""
 
     def _member(self, name: str, module: str, own: Own) -> Member:
-        doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests", "PYTHONPATH": str(ROOT)}
+        doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests"}
         if module == "holdfast.services.worker":
             module = "tests.support.doomed_worker"
         return super()._member(name, module, lambda run: own(run) | doomed)
@@ -106,8 +106,9 @@ def cluster_of(
     """
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
     restrict(["tests"])
-    supervisor = kind(Settings(home=folder, slots=64, spare=False, **settings), workers)
-    with mock.patch.object(restarts, "STEADY_S", steady_s):
+    supervisor = kind(Settings(home=folder, slots=64, **settings), workers)
+    found_here = mock.patch.dict(os.environ, {"PYTHONPATH": str(ROOT)})
+    with mock.patch.object(restarts, "STEADY_S", steady_s), found_here:
         supervisor.start(START_S)
         keeper = threading.Thread(target=supervisor.run, name="supervisor", daemon=True)
         keeper.start()

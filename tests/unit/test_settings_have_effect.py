@@ -279,7 +279,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "reassign": HANDED_ON,
         "reassign_least_ms": HANDED_ON,
         "exit_notices": "node/supervisor.py",
-        "spare": "node/supervisor.py tests/unit/node/test_supervisor.py",
+        "fork_server": "node/supervisor.py tests/unit/node/test_supervisor.py",
         "console": "node/supervisor.py tests/unit/node/test_supervisor.py",
         "console_port": "node/supervisor.py tests/unit/node/test_console_door.py",
         "metrics_port": "node/lineup.py",

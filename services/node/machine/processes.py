@@ -10,8 +10,9 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 from holdfast.services.node.machine.bytecode import of_children
 from holdfast.services.node.machine.log_limits import LogLimits
@@ -26,6 +27,59 @@ FAULTS = {"PYTHONFAULTHANDLER": "1"}
 # The parent-death signal fires when the *thread* that forked ends, not the process. So one thread forks for all, and
 # lives as long as the process does.
 _forking = ThreadPoolExecutor(1, thread_name_prefix="forking")
+NONE: Mapping[str, Sequence[int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A process to start.
+
+    command: program and arguments.
+    output: descriptor for its output and errors; None: ours.
+    environment: its whole environment, but for the names of descriptors.
+    directory: current directory; None: ours.
+    keep_open: descriptors that it inherits under their numbers.
+    named: descriptors that it inherits, by the variable of its environment that names their numbers.
+    """
+
+    command: Sequence[str]
+    output: int | None
+    environment: Mapping[str, str]
+    directory: Path | None = None
+    keep_open: Sequence[int] = ()
+    named: Mapping[str, Sequence[int]] = field(default_factory=dict)
+
+
+class Started(Protocol):
+    """A child process of ours.
+
+    returncode: exit status, as `wait` returns it; None before.
+    """
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def wait(self) -> int:
+        """Waits for its exit status, which is minus the signal's number if a signal ended it."""
+        ...
+
+
+def spawn(launch: Launch) -> Started:
+    """Starts a process by its program. Raises OSError."""
+    names = {name: ",".join(map(str, numbers)) for name, numbers in launch.named.items()}
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *launch.command],
+        stdin=subprocess.DEVNULL,
+        stdout=launch.output,
+        stderr=None if launch.output is None else subprocess.STDOUT,
+        env={**launch.environment, **names},
+        cwd=launch.directory,
+        process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
+        pass_fds=[*launch.keep_open, *(one for numbers in launch.named.values() for one in numbers)],
+    )
 
 
 class Child:
@@ -44,19 +98,23 @@ class Child:
         directory: Path | None = None,
         on_exit: Callable[[Child], None] | None = None,
         keep_open: Sequence[int] = (),
+        named: Mapping[str, Sequence[int]] = NONE,
         limits: LogLimits = LIMITS,
+        start: Callable[[Launch], Started] = spawn,
     ) -> None:
         """Start `command`, its output appended to `log`, or None: to ours; `environment` is laid over our own.
 
-        Descriptors in `keep_open` are inherited. Raises OSError when the process cannot be started; a program that
-        does not exist shows as exit status 1 and in the log.
+        Descriptors in `keep_open` are inherited, and those in `named`, whose numbers a variable tells. Raises OSError
+        when the process cannot be started; a program that does not exist shows as exit status 1 and in the log.
         """
         self.command = tuple(command)
+        self.environment = {**of_children(), **FAULTS, **_names(os.environ), **(environment or {})}
         self.log = log
         self._on_exit = on_exit
         self._ended = threading.Event()
         self._reaping = threading.Lock()
-        self._process = _forking.submit(_start, self.command, log, environment, directory, keep_open, limits).result()
+        launch = Launch(self.command, None, self.environment, directory, keep_open, named)
+        self._process = _forking.submit(_start, launch, log, limits, start).result()
         threading.Thread(target=self._await_end, name=f"exit of {self.pid}", daemon=True).start()
 
     @property
@@ -76,7 +134,7 @@ class Child:
         """Waits for the exit status. Raises TimeoutError."""
         if not self._ended.wait(timeout_s):
             raise TimeoutError(f"process {self.pid} ({self.command[0]}) still runs after {timeout_s} s")
-        return self._process.returncode
+        return self._process.wait()  # known by now
 
     def send(self, number: signal.Signals, *, alone: bool = False) -> None:
         """Send a signal to the whole group, or to the process alone; nothing happens if it has ended."""
@@ -166,25 +224,9 @@ def tail(log: Path | None, lines: int = 20) -> str:
         return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
 
 
-def _start(
-    command: Sequence[str],
-    log: Path | None,
-    environment: Mapping[str, str] | None,
-    directory: Path | None,
-    keep_open: Sequence[int],
-    limits: LogLimits,
-) -> subprocess.Popen[bytes]:
+def _start(launch: Launch, log: Path | None, limits: LogLimits, start: Callable[[Launch], Started]) -> Started:
     with nullcontext() if log is None else open_log(log, limits) as output:
-        return subprocess.Popen(
-            [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *command],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=None if log is None else subprocess.STDOUT,
-            env={**of_children(), **FAULTS, **_names(os.environ), **(environment or {})},
-            cwd=directory,
-            process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
-            pass_fds=keep_open,
-        )
+        return start(launch if output is None else replace(launch, output=output.fileno()))
 
 
 def open_log(log: Path, limits: LogLimits = LIMITS) -> BinaryIO:

@@ -1,1 +1,1 @@
-"""The processes of a cluster on this machine: their names, ends and spares."""
+"""The processes of a cluster on this machine: their names and ends."""

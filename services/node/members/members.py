@@ -13,14 +13,16 @@ from holdfast.services.node.machine.log_limits import LogLimits
 from holdfast.services.node.machine.processes import (
     ENVIRONMENT,
     LIMITS,
+    NONE,
     Child,
+    Launch,
+    Started,
     dying_status,
-    open_log,
     processor_s,
     service_command,
+    spawn,
 )
 from holdfast.services.node.machine.restarts import Restarts
-from holdfast.services.node.members.spares import Spare
 
 STOP_S = 10.0
 
@@ -38,7 +40,7 @@ class Member:
     hands_over: true if it continues for a while after the request, with its own children, such as a JVM; otherwise all
         get the signal.
     dying: called like `ended`, once a run with a lifeline begins to die; None: it gets no lifeline.
-    spare: returns a process that has loaded the modules of a run, if there is one.
+    launch: starts the process of each run.
     command: command of each run.
 
     Args:
@@ -66,7 +68,7 @@ class Member:
         self.rest_s, self.stop_s = 0.0, STOP_S
         self.ends_by, self.hands_over = signal.SIGTERM, False
         self.dying: Callable[[Member, str], None] | None = None
-        self.spare: Callable[[], Spare | None] = lambda: None
+        self.launch: Callable[[Launch], Started] = spawn
         self._child: Child | None = None
         self._lines: dict[str, Lifeline] = {}
         self._started = 0.0
@@ -99,24 +101,18 @@ class Member:
         self._due, self._started = None, time.monotonic()
         dying = self.dying
         died = None if dying is None else lambda: dying(self, run)
-        ended = lambda child: self._ended(self, run, child.wait())  # noqa: E731
-        spare = self.spare()
-        if spare is not None and self.log is not None:
-            open_log(self.log, self._limits).close()
-        if spare is not None and (child := spare.become(self._environment(run), self.log, ended, died)):
-            self._child, line = child, spare.line
-        else:
-            line = None if died is None else lifeline()
-            self._child = Child(
-                self.command,
-                log=self.log,
-                environment={**ENVIRONMENT, **self._environment(run), **(line.variable if line else {})},
-                on_exit=ended,
-                keep_open=line.descriptors if line else (),
-                limits=self._limits,
-            )
-            if line is not None and died is not None:
-                line.watch(died)
+        line = None if died is None else lifeline()
+        self._child = Child(
+            self.command,
+            log=self.log,
+            environment={**ENVIRONMENT, **self._environment(run)},
+            on_exit=lambda child: self._ended(self, run, child.wait()),
+            named=line.named if line else NONE,
+            limits=self._limits,
+            start=self.launch,
+        )
+        if line is not None and died is not None:
+            line.watch(died)
         self._lines = {} if line is None else {run: line}
 
     @property

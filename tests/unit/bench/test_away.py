@@ -24,6 +24,7 @@ def paper_s(*, over: float = 0.0, back: float = 5.0, sent: float = 1.0) -> Data:
             "switch_back_ms": 100.0 + n + back * rate / 1000,
             "rows": rate * (AWAY_S[0] + sent * (away - AWAY_S[0])),
             "entries": 0.1 * rate * away,
+            "busy": rate / 10_000,
         }
         for rate in RATES_PER_S
         for away in AWAY_S

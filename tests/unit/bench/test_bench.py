@@ -6,7 +6,7 @@ import pytest
 
 from bench.measures.throughput import per_second
 from bench.options import parse
-from bench.rig.figures import at_least, at_most, medians, percentile, rows, slope, spread
+from bench.rig.figures import at_least, at_most, medians, middle_slope, percentile, rows, slope, spread
 from bench.rig.followed import Followed, MeasureFailed, Reached, Refused
 from bench.rig.hops import CutAt, batch_delays, pauses, split
 from holdfast.schemas import plans
@@ -67,6 +67,11 @@ def test_a_rate_leaves_out_what_came_before_the_first_progress() -> None:
 def test_a_slope_is_that_of_the_line_through_the_points() -> None:
     assert slope([(0, 1), (1, 3), (2, 5)]) == pytest.approx(2)
     assert slope([(0, 1)]) == 0
+
+
+def test_a_far_point_does_not_move_the_middle_slope() -> None:
+    assert middle_slope([(0, 1), (1, 3), (2, 5), (2, 500)]) == pytest.approx(2)
+    assert middle_slope([(1, 1), (1, 2)]) == 0
 
 
 def test_disk_runs_only_when_it_is_named_and_quick_is_smaller() -> None:

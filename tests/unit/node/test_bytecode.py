@@ -81,7 +81,7 @@ def test_images_and_setup_compile_everything_with_our_own_sources() -> None:
 @pytest.mark.parametrize("module", ["holdfast.services.node.machine.processes", "holdfast.services.node.detaching"])
 def test_each_way_to_start_a_process_goes_by_it(module: str) -> None:
     text = (ROOT / f"{module.replace('.', '/')}.py").read_text()
-    assert "env={**of_children(), " in text
+    assert "{**of_children(), " in text
     assert "env={**os.environ" not in text
 
 

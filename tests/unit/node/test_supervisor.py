@@ -44,10 +44,13 @@ def test_a_worker_leaves_the_machine_to_those_that_take_over_and_is_needed_at_on
     assert (one[0].due or 0) <= time.monotonic() + DELAYS_S[0]
 
 
-def test_workers_have_a_spare_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
-    with_one, without = (Supervisor(Settings(home=tmp_path, spare=spare), workers=1) for spare in (True, False))
-    assert with_one.workers[0].spare.__qualname__ == "Spares.take"
-    assert without.workers[0].spare() is None
+def test_members_are_forks_unless_the_settings_say_otherwise_or_there_is_no_worker(tmp_path: Path) -> None:
+    made = [
+        Supervisor(Settings(home=tmp_path, fork_server=wanted), workers=1, service=service)
+        for wanted, service in ((True, None), (True, Service.WORKER), (False, None), (True, Service.RECOVERY))
+    ]
+    launched = [{member.launch.__qualname__ for member in supervisor.members} for supervisor in made]
+    assert launched == [{"ForkServer.start"}, {"ForkServer.start"}, {"spawn"}, {"spawn"}]
 
 
 def test_a_cluster_serves_a_console_unless_the_settings_say_otherwise(tmp_path: Path) -> None:
