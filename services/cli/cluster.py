@@ -13,9 +13,9 @@ import typer
 from holdfast.services.cli.options import DataDir, Json, KafkaAt
 from holdfast.services.cli.terminal import note, print_json, say, waiting
 from holdfast.services.cli.whereabouts import data_directory, load_settings
-from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.log.kafka.reaching import reach
 from holdfast.services.node.members.service import Service
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from holdfast.services.cli.terminal import print_json, say
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.view.visible import visible_line
+from holdfast.services.kernel.visible import visible_line
 
 if TYPE_CHECKING:
     from holdfast.schemas.dead_letters import DeadLetter

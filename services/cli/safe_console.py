@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.segment import Segment
 
-from holdfast.services.view.visible import visible
+from holdfast.services.kernel.visible import visible
 
 
 class SafeConsole(Console):

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.services.view.visible import visible_line
+from holdfast.services.kernel.visible import visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions

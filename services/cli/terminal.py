@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from holdfast.services.view.visible import visible, visible_json, visible_line
+from holdfast.services.kernel.visible import visible, visible_json, visible_line
 
 if TYPE_CHECKING:
     from rich.console import Console

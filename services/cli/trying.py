@@ -20,8 +20,8 @@ import typer
 from holdfast.services.cli.terminal import print_plain, print_rows, progress
 from holdfast.services.kernel.errors import INTERRUPTED
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.kernel.visible import visible_line
 from holdfast.services.view.losses import dropped_as_late, once_each, why_late
-from holdfast.services.view.visible import visible_line
 
 if TYPE_CHECKING:
     from holdfast.schemas.dead_letters import DeadLetter

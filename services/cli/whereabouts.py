@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.cli.options import DEFAULT_DATA_DIR
 from holdfast.services.cli.terminal import note
-from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
+from holdfast.services.log.kafka.reaching import reach
 from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.node.machine.disk import shortage
 from holdfast.services.node.machine.folders import using

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from holdfast.services.view.visible import visible
+from holdfast.services.kernel.visible import visible
 
 Node = str
 """HTML that is safe to show: made by the functions here."""

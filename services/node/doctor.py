@@ -17,9 +17,11 @@ from typing import Any
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.kafka.login import Login
+from holdfast.services.log.kafka.reaching import reach
 from holdfast.services.node.machine import ports
 from holdfast.services.node.machine.artifacts import faults, read_set
 from holdfast.services.node.machine.disk import shortage
@@ -122,17 +124,21 @@ def kafka_ports(settings: Settings) -> Finding:
 
 def kafka_answers(settings: Settings) -> Finding:
     servers = settings.kafka or ""
+    advice = "check HOLDFAST_KAFKA, the network, and HOLDFAST_KAFKA_CLIENT_* if the cluster wants TLS or a login"
+    try:
+        doubt = reach(servers, advice)
+    except CommandFailed as unreached:
+        return Finding("Kafka", Verdict.FAIL, unreached.message, advice)
     login, client = Login(servers, client_settings()), None
     try:
         own: Any = {"bootstrap.servers": servers, "log_level": 0, "error_cb": login.happened, **client_settings()}
         client = AdminClient(own)
         brokers = client.list_topics(timeout=KAFKA_TIMEOUT_S).brokers
     except KafkaException as error:
-        advice = "check HOLDFAST_KAFKA, the network, and HOLDFAST_KAFKA_CLIENT_* if the cluster wants TLS or a login"
         if client is not None:
             client.poll(0)
         refused = login.refused()
-        found = f"{servers}: {error.args[0].str()}" if refused is None else str(refused)
+        found = doubt or f"{servers}: {error.args[0].str()}" if refused is None else str(refused)
         return Finding("Kafka", Verdict.FAIL, found, advice)
     wanted = settings.replication_factor
     if len(brokers) < wanted:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from holdfast.schemas.dead_letters import of_record
 from holdfast.schemas.events import Event
 from holdfast.services.cli import dead_letters, events, terminal, trying
-from holdfast.services.view.visible import visible, visible_json, visible_line
+from holdfast.services.kernel.visible import visible, visible_json, visible_line
 
 CLI = Path(__file__).parents[3] / "services/cli"
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

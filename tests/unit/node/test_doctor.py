@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,20 @@ def test_java_and_jars_do_not_matter_with_a_kafka_of_ones_own(monkeypatch: pytes
     assert "Java" not in names
     assert names["Kafka"].verdict is Verdict.FAIL
     assert "HOLDFAST_KAFKA" in names["Kafka"].advice
+
+
+def test_a_server_that_is_no_kafka_is_named() -> None:
+    def answer() -> None:
+        with server.accept()[0] as connection:
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.0 400 Bad request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        found = finding("Kafka", Settings(kafka=f"127.0.0.1:{server.getsockname()[1]}"))
+    assert found.verdict is Verdict.FAIL
+    assert "is an HTTP server" in found.found
+    assert "HOLDFAST_KAFKA" in found.advice
 
 
 def test_absent_jars_are_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,8 @@ import struct
 import time
 from dataclasses import dataclass
 
+from holdfast.services.kernel.visible import visible_line
 from holdfast.services.log.kafka.client_settings import CLIENT_PREFIX
-from holdfast.services.view.visible import visible_line
 
 PROTOCOL = f"{CLIENT_PREFIX}SECURITY_PROTOCOL"
 """Variable that says whether clients use TLS."""

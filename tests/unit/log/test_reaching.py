@@ -18,9 +18,9 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.services.cli.commands import app
-from holdfast.services.client import listeners, reaching
-from holdfast.services.client.reaching import reach
 from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.kafka import listeners, reaching
+from holdfast.services.log.kafka.reaching import reach
 from tests.support.deadlines import HANG_S
 
 PATIENCE_S = 600

@@ -8,8 +8,8 @@ import socket
 import threading
 import time
 
-from holdfast.services.client.listeners import PROTOCOL, listener
 from holdfast.services.kernel.errors import CommandFailed
+from holdfast.services.log.kafka.listeners import PROTOCOL, listener
 
 CONNECT_S = 3.0
 """Time-out in seconds for the connections to all addresses together; a refusal or an unknown name is found much
