@@ -48,6 +48,9 @@ class TopKind(OperatorKind[TopSettings]):
         known = [problems.key(f"key[{index}]", name, given.fields) for index, name in enumerate(key)]
         if RANK in given.fields:
             problems.add("top", f"its input has a column '{RANK}' already", "rename it with a select")
+        if given.changes:
+            message = "rows of its input that are gone come once more, with op d, and would stay ranked"
+            problems.add("top", message, "rank rows of a stream, of windows, or of a running total")
         if key and settings.top.k > MOST_OF_A_KEY:
             problems.add("top.k", f"is at most {MOST_OF_A_KEY:,} with a key", "leave out the key")
         if settings.forget_after_s is not None and given.windowed:

@@ -57,10 +57,26 @@ def names_in(text: str) -> Iterator[str]:
 
 
 def replaced(text: str, part: str, by: str) -> str:
-    """The text with each occurrence of an expression replaced by another one, except inside quotes."""
-    blank = brackets.blanked(text)
-    found = re.finditer(rf"(?<![\w\"']){re.escape(part)}(?![\w\"'])", text)
-    for match in reversed([*found]):
-        if blank[match.start()] == part[0] or part[0] in "\"'":
-            text = text[: match.start()] + by + text[match.end() :]
+    """The text with a column in place of each occurrence of an expression.
+
+    An occurrence is an operand of its own: in `2 * a + b` the words `a + b` are none, so these stay.
+    """
+    words = r"\s*".join(map(re.escape, _WORD.findall(part)))
+    expression, column = parsed(part), parsed(by)
+    if expression is None or column is None:
+        return text
+    meant = _put_in(text, column, expression)
+    for match in reversed([*re.finditer(rf"(?<![\w\"']){words}(?![\w\"'])", text, re.IGNORECASE)]):
+        changed = text[: match.start()] + by + text[match.end() :]
+        if _put_in(changed, column, expression) == meant:
+            text = changed
     return text
+
+
+_WORD = re.compile(r"\w+|[^\w\s]")
+
+
+def _put_in(text: str, column: exp.Expr, expression: exp.Expr) -> exp.Expr | None:
+    """The syntax tree of a text, with an expression in place of a column."""
+    found = parsed(text)
+    return None if found is None else found.transform(lambda one: expression.copy() if one == column else one)

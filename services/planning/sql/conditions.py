@@ -101,7 +101,7 @@ def _equal(statement: Statement, one: exp.EQ, sides: tuple[Relation, Relation], 
 def _timed(statement: Statement, one: exp.Expr, sides: tuple[Relation, Relation], found: Conditions) -> bool:
     """Narrows the distance of event times by a comparison of times. True if the condition is fully covered by that
     distance."""
-    if isinstance(one, exp.Between):
+    if isinstance(one, exp.Between) and not one.args.get("symmetric"):
         parts = [
             exp.GTE(this=one.this, expression=one.args["low"]),
             exp.LTE(this=one.this, expression=one.args["high"]),

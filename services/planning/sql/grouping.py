@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sqlglot import exp
 
 from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME, BY_NAME
+from holdfast.services.kernel.operators.windows import END
 from holdfast.services.kernel.suggestions import misspelt
 from holdfast.services.planning.sql import calls
 from holdfast.services.planning.sql.items import Item
-from holdfast.services.planning.sql.lineage import of_windows
+from holdfast.services.planning.sql.lineage import Facts, of_windows
 from holdfast.services.planning.sql.relation import Relation, columns, look_up, quoted, written
 from holdfast.services.planning.sql.windows import is_window, window_of
 
@@ -85,6 +86,7 @@ class _Group:
             and facts.window is not None
             and any(one.text.strip('"') in facts.bounds for one in self._keys)
         ):
+            self._check_bounds(facts)
             window, self._same = of_windows(facts.window)
         self._bounds = {
             one.name: facts.bounds[one.text.strip('"')]
@@ -103,6 +105,14 @@ class _Group:
         self._window = window is not None
         self._known = found.fields
         return Grouped(found, self.rewritten)
+
+    def _check_bounds(self, facts: Facts) -> None:
+        """Refuses cumulative windows without their end in the key: several of them begin together."""
+        if facts.window is None or facts.window["step_s"] is None:
+            return
+        if all(facts.bounds.get(one.text.strip('"')) != END for one in self._keys):
+            message = "windows of CUMULATE begin together, and each closes by itself"
+            raise self._statement.refused(self._at, message, "GROUP BY window_start, window_end")
 
     def _counted(self, key: Sequence[str]) -> dict[str, str]:
         """A count as the only aggregate of a SELECT that has none, because the operator needs at least one."""

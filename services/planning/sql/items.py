@@ -77,7 +77,10 @@ def _starred(statement: Statement, node: exp.Expr, star: exp.Star, relation: Rel
 
 def _all(relation: Relation) -> dict[str, str | Gone]:
     """All columns of the input, by name: with one input by the names in the query, after a join by the names of the
-    stream."""
+    stream. Of a column that was computed for the join, the name is that of the column to which it is equal.
+    """
     if len(relation.scopes) == 1:
         return dict(next(iter(relation.scopes.values())))
-    return {name: name for name in relation.fields}
+    meant = {column: name for names in relation.scopes.values() for name, column in names.items()}
+    known = [name for name in relation.fields if name in meant or name in relation.shared]
+    return {meant[name] if name in meant and meant[name] not in relation.fields else name: name for name in known}

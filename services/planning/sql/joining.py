@@ -27,15 +27,19 @@ def joined(planner: Planner, left: Relation, join: exp.Join, waiting: list[exp.E
     statement = planner.statement
     if isinstance(join.this, exp.Unnest):
         return _unnested(planner, left, join)
-    if join.method == "NATURAL":
-        raise statement.refused(join.this, "NATURAL JOIN is not there", "name the columns, USING (a, b)")
+    if join.method not in ("", "ASOF"):
+        hint = "name the columns, USING (a, b)" if join.method == "NATURAL" else "name equal columns, ON a.id = b.id"
+        raise statement.refused(join.this, f"{join.method} JOIN is not there", hint)
+    if join.side == "RIGHT" and join.kind in ("SEMI", "ANTI"):
+        raise statement.refused(join.this, f"RIGHT {join.kind} JOIN is not there", "exchange the sides")
     as_of = _as_of(planner, join)
-    right = planner.read(join.this, waiting)
+    inner = join.method != "ASOF" and not join.side and join.kind not in ("SEMI", "ANTI")
+    right = planner.read(join.this, waiting if inner else [])
     if shared := [name for name in right.scopes if name in left.scopes]:
         raise statement.refused(join.this, f"'{shared[0]}' is read twice", f"give one another name, AS {shared[0]}2")
     sides, using = (left, right), [one.name for one in join.args.get("using") or ()]
     given = list(conjuncts(join.args.get("on")))
-    if join.method != "ASOF" and not join.side and join.kind not in ("SEMI", "ANTI"):
+    if inner:
         both = [one for one in waiting if conditions.sides_of(statement, one, sides) == {LEFT, RIGHT}]
         waiting[:] = [one for one in waiting if one not in both]
         given += both
@@ -272,17 +276,28 @@ def _unnested(planner: Planner, left: Relation, join: exp.Join) -> Relation:
     """Adds an operator that makes a row for each item of a list."""
     statement, unnest = planner.statement, join.this
     given = unnest.expressions
-    if len(given) != 1 or join.side not in ("", "LEFT"):
+    on = [one for one in conjuncts(join.args.get("on")) if not (isinstance(one, exp.Boolean) and one.this)]
+    shaped = join.side in ("", "LEFT") and join.kind not in ("SEMI", "ANTI") and not join.method
+    if len(given) != 1 or not shaped or join.args.get("using"):
         raise statement.refused(
             unnest, "takes one list, in a CROSS JOIN or a LEFT JOIN", "CROSS JOIN UNNEST(tags) AS t(tag)"
         )
     (node,) = given
     place = statement.at(node)
+    if left.changing or left.stream.changes:
+        message = f"rows of {left.producer} replace each other, and items of a former row would stay"
+        raise statement.refused(node, message, "give the inner query a window, such as TUMBLE(...)")
     found = look_up(statement, node, left) if isinstance(node, exp.Column) else None
     alias = unnest.args.get("alias")
     names = [] if alias is None else [one.name for one in alias.columns] or [alias.name]
     if not any(names):
         raise statement.refused(node, "the item has no name", "UNNEST(tags) AS t(tag)")
+    if len(names) > 1:
+        hint = "UNNEST(tags) WITH ORDINALITY AS t(tag, place) has the place of the item, too"
+        raise statement.refused(node, f"an item is one column, and there are names for {len(names)}", hint)
+    if on and join.side:
+        message = "is a condition that a LEFT JOIN of a list cannot have"
+        raise statement.refused(on[0], message, "ON TRUE; or CROSS JOIN with WHERE, which drops rows without an item")
     if found is None or found.parts != len(node.parts):
         name = "items"
         while name in left.fields:
@@ -301,4 +316,5 @@ def _unnested(planner: Planner, left: Relation, join: exp.Join) -> Relation:
     after = {one: gone if one == column and one != names[0] else one for one in left.fields}
     own = [names[0], *([position.name] if isinstance(position, exp.Identifier) else [])]
     scopes = {name: _through(some, after) for name, some in left.scopes.items()}
-    return planner.chain.relation(made.producer, made.stream, {**scopes, alias.name: {one: one for one in own}})
+    made = planner.chain.relation(made.producer, made.stream, {**scopes, alias.name: {one: one for one in own}})
+    return planner.filtered(made, on, "on")

@@ -17,7 +17,7 @@ from holdfast.services.planning.sql.grouping import Rewrite
 from holdfast.services.planning.sql.items import Item
 from holdfast.services.planning.sql.joining import joined
 from holdfast.services.planning.sql.lengths import length
-from holdfast.services.planning.sql.relation import Relation, named, quoted, written
+from holdfast.services.planning.sql.relation import Names, Relation, columns, named, quoted, written
 from holdfast.services.planning.sql.statement import Statement, conjuncts
 
 _NOT_THERE = {
@@ -26,6 +26,7 @@ _NOT_THERE = {
     "pivots": ("PIVOT", "aggregates with FILTER (WHERE ...), one for each value"),
     "sample": ("TABLESAMPLE", "leave it out"),
     "into": ("INTO", "`queries` says where rows go"),
+    "by_name": ("UNION BY NAME", "write the columns of each SELECT in the same order"),
     "connect": ("CONNECT BY", "leave it out"),
     "match": ("MATCH_RECOGNIZE", "a Python operator can find patterns"),
 }
@@ -33,9 +34,12 @@ _NOT_THERE = {
 
 
 _SIFTED = ("where", "group", "having", "qualify", "distinct")
-_PARTS = frozenset(("with_", "expressions", "from_", "joins", *_SIFTED, "order", "limit", "offset"))
+_MODIFIERS = ("order", "limit", "offset")
+_PARTS = frozenset(("with_", "expressions", "from_", "joins", *_SIFTED, *_MODIFIERS))
+_UNION = frozenset(("with_", "this", "expression", "distinct", *_MODIFIERS))
+_SUBQUERY = frozenset(("with_", "this", "alias", *_MODIFIERS))
 _TABLE = frozenset(("this", "db", "catalog", "alias"))
-"""Parts of a SELECT and of a table that are planned."""
+"""Parts of a SELECT, a UNION, a subquery and a table that are planned."""
 
 
 class Planner:
@@ -69,8 +73,10 @@ class Planner:
         if (with_ := node.args.get("with_")) is not None:
             self._define(with_)
         if isinstance(node, exp.Subquery):
-            return self._modified(self.query(node.this, waiting), node)
+            self._check_parts(node, _SUBQUERY)
+            return self._modified(self.query(node.this, [] if _modifiers(node) else waiting), node)
         if isinstance(node, exp.Union):
+            self._check_parts(node, _UNION)
             return self._modified(self._united(node), node)
         if not isinstance(node, exp.Select):
             word = type(node).__name__.upper()
@@ -127,7 +133,7 @@ class Planner:
         if len(own) != len(names):
             message = f"has {plural(len(names), 'column')} in the first SELECT and {len(own)} here"
             raise self.statement.refused(at, message, "select as many in each")
-        if set(own.values()) == set(names) and (list(own) == list(names) or set(own) == set(names)):
+        if list(own.values()) == list(names):
             return one
         pairs = zip(own.values(), names, strict=True)
         chosen = [
@@ -141,10 +147,10 @@ class Planner:
     def read(self, node: exp.Expr, waiting: list[exp.Expr]) -> Relation:
         """The stream of a table, a subquery, or DEDUP(...), under its alias."""
         if isinstance(node, exp.Subquery):
-            found = self.query(node.this, waiting)
-            if _modifiers(node):
-                found = self._modified(found, node)
-            return self._under(found, node.alias)
+            own = [one for one in waiting if all(_may_be_of(column, node.alias) for column in columns(one))]
+            found = self.query(node, left := [*own])
+            waiting[:] = [one for one in waiting if one in left or one not in own]
+            return self._under(found, node, node.alias)
         if not isinstance(node, exp.Table):
             raise self.statement.refused(node, "cannot be read from", "name a source, an operator, or a subquery")
         if node.args.get("version") is not None:
@@ -159,17 +165,31 @@ class Planner:
                 self._open.append(name)
                 self._planned[name] = self.query(self._defined[name], [])
                 self._open.remove(name)
-            return self._under(self._planned[name], node.alias or name)
+            return self._under(self._planned[name], node, node.alias or name)
         if not isinstance(node.this, exp.Identifier):
             return self._deduplicated(node, name)
         if name not in self._base:
             known = [*self._base, *self._defined]
             raise self.statement.refused(node, f"there is no source or operator '{name}'", suggest(name, known))
-        return self._under(self._base[name], node.alias or node.name)
+        return self._under(self._base[name], node, node.alias or node.name)
 
-    def _under(self, found: Relation, alias: str) -> Relation:
+    def _under(self, found: Relation, node: exp.Expr, alias: str) -> Relation:
+        """The rows of a table or a subquery under its alias, and under the names of columns behind the alias."""
         names = found.scopes.get("", named(found.fields))
+        if (given := node.args.get("alias")) is not None and given.columns:
+            names = self._renamed(given, names)
         return Relation(found.producer, found.stream, found.facts, {alias: names}, key=found.key)
+
+    def _renamed(self, alias: exp.Expr, names: Names) -> Names:
+        """The columns under the names in brackets, `AS t(a, b)`, in their order; further ones keep theirs."""
+        given = [one.name for one in alias.args["columns"]]
+        if len(given) > len(names):
+            message = f"names {plural(len(given), 'column')}, and there are {len(names)}"
+            raise self.statement.refused(alias, message, ", ".join(names))
+        shown = [*given, *[*names][len(given) :]]
+        if twice := [one for one in shown if shown.count(one) > 1]:
+            raise self.statement.refused(alias, f"there are two columns '{twice[0]}'", "give one another name")
+        return dict(zip(shown, names.values(), strict=True))
 
     def _deduplicated(self, node: exp.Table, name: str) -> Relation:
         function, call = node.this, "DEDUP(clicks, INTERVAL '1 hour', user)"
@@ -189,7 +209,7 @@ class Planner:
             raise self.statement.refused(within, "DEDUP is given other arguments than it takes", call)
         base, at = self._base[name], self.statement.at(function)
         raw = {"dedup": {"within_s": found.seconds}, "key": [one.name for one in key], "input": base.producer}
-        return self._under(self.chain.add("dedup", raw, [base], at), node.alias or node.name or name)
+        return self._under(self.chain.add("dedup", raw, [base], at), node, node.alias or node.name or name)
 
     # -- SELECT -------------------------------------------------------------------------------------------------------
 
@@ -207,11 +227,11 @@ class Planner:
             relation = self.filtered(grouped.relation, having, "having", rewrite)
             if any(one.node is None for one in chosen):
                 raise statement.refused(chosen[0].at, "* beside GROUP BY names columns that are not grouped by")
-        relation, rest = self._ranked(select, relation, rewrite, chosen, outer)
+        relation, rest = self._ranked(select, relation, rewrite, chosen, [] if _modifiers(select) else outer)
         relation = self._projected(select, relation, rewrite, chosen)
         if rest:
             relation = self.filtered(relation, rest, "where", _written(statement, relation))
-        return self._modified(self._distinct(select, relation), select)
+        return ranking.limited(self, self._distinct(select, relation), select, chosen)
 
     def _check_parts(self, node: exp.Expr, known: frozenset[str]) -> None:
         """Refuses every part that no operator can do, so that no part is silently ignored."""
@@ -224,9 +244,10 @@ class Planner:
         from_ = select.args.get("from_")
         if from_ is None:
             raise self.statement.refused(select, "reads from nowhere", "SELECT ... FROM a source or operator")
-        found = self.read(from_.this, waiting)
-        for join in select.args.get("joins") or ():
-            found = joined(self, found, join, waiting)
+        joins = select.args.get("joins") or []
+        found = self.read(from_.this, [] if _adds_rows(joins) else waiting)
+        for place, join in enumerate(joins, start=1):
+            found = joined(self, found, join, [] if _adds_rows(joins[place:]) else waiting)
         return found
 
     def filtered(
@@ -352,7 +373,18 @@ def _condition(select: exp.Select, part: str) -> exp.Expr | None:
 
 
 def _modifiers(node: exp.Expr) -> bool:
-    return any(node.args.get(one) is not None for one in ("order", "limit", "offset"))
+    return any(node.args.get(one) is not None for one in _MODIFIERS)
+
+
+def _may_be_of(column: exp.Column, alias: str) -> bool:
+    return len(column.parts) == 1 or column.parts[0].name == alias
+
+
+def _adds_rows(joins: Sequence[exp.Join]) -> bool:
+    """True if one of the joins adds rows that have nulls for everything before it, so that a condition of WHERE cannot
+    move before it.
+    """
+    return any(join.side in ("RIGHT", "FULL") for join in joins)
 
 
 def _name_of(function: exp.Expr) -> str:

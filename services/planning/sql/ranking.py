@@ -61,8 +61,12 @@ def _bounds(relation: Relation) -> tuple[str, ...]:
     return ("window_start", "window_end") if relation.stream.windowed else ()
 
 
-def limited(planner: Planner, relation: Relation, node: exp.Expr) -> Relation:
-    """ORDER BY value DESC LIMIT k: the largest rows so far, with a column `rank`."""
+def limited(planner: Planner, relation: Relation, node: exp.Expr, chosen: Sequence[Item] = ()) -> Relation:
+    """ORDER BY value DESC LIMIT k: the largest rows so far, with a column `rank`.
+
+    Args:
+        chosen: columns of the SELECT that has the order; none of a union or a subquery.
+    """
     statement, limit, order = planner.statement, node.args.get("limit"), node.args.get("order")
     if node.args.get("offset") is not None:
         raise statement.refused(node.args["offset"], "OFFSET is not there", "rank the rows: ROW_NUMBER() ... AS rank")
@@ -78,10 +82,21 @@ def limited(planner: Planner, relation: Relation, node: exp.Expr) -> Relation:
         hint = "ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY value DESC) <= 10 ranks each window"
         raise statement.refused(at, "sorts rows of several windows together", hint)
     by = _by(statement, order, "LIMIT")
-    name = relation.scopes[""].get(by.this.name) if isinstance(by.this, exp.Column) else None
+    name = relation.scopes[""].get(_ordered_by(by.this, chosen, len(node.args.get("joins") or ())))
     if not isinstance(name, str):
         raise statement.refused(by.this, "is no column of SELECT", "give it a name there, and order by that")
     return _top(planner, relation, by, name, int(number.name), [], at)
+
+
+def _ordered_by(node: exp.Expr, chosen: Sequence[Item], joins: int) -> str:
+    """The name of the column of SELECT that ORDER BY names, by its own name or by its expression; empty if none."""
+    if isinstance(node, exp.Column) and len(node.parts) == 1:
+        return node.name
+    same = [one.name for one in chosen if one.node == node]
+    stars = [one.name for one in chosen if one.node is None and not joins]
+    if not same and isinstance(node, exp.Column) and node.name in stars:
+        return node.name
+    return same[0] if same else ""
 
 
 def _by(statement: Statement, order: exp.Expr, of: str) -> exp.Ordered:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.expressions.brackets import blanked
 from holdfast.services.kernel.expressions.parsing import is_bare
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.suggestions import suggest
@@ -150,7 +151,14 @@ def written(statement: Statement, node: exp.Expr, relation: Relation) -> str:
     for start, stop, name in sorted(edits, reverse=True):
         text = text[:start] + name + text[stop:]
         end += len(name) - (stop - start)
-    return re.sub(r"\s*\n\s*", " ", text[begin:end])
+    return _in_a_line(text[begin:end])
+
+
+def _in_a_line(text: str) -> str:
+    """The text with spaces in place of its line ends; a quoted text keeps its own."""
+    for found in reversed([*re.finditer(r"\s*\n\s*", blanked(text))]):
+        text = f"{text[: found.start()]} {text[found.end() :]}"
+    return text
 
 
 def quoted(name: str, *, bare: bool = False) -> str:

@@ -118,3 +118,9 @@ def test_rows_of_two_tables_promise_no_time_and_those_of_a_total_are_never_late(
 def test_rows_that_could_not_be_corrected_are_refused(kind: str, left: Stream, message: str) -> None:
     with pytest.raises(JobRejected, match=message):
         harness(kind, left)
+
+
+def test_rows_that_may_be_gone_are_not_ranked() -> None:
+    joined = Stream({"id": "int", "price": "float", "op": "string"}, ("id",), changes=True)
+    with pytest.raises(JobRejected, match="rows of its input that are gone come once more, with op d"):
+        Harness("top", {"top": {"k": 3, "by": "price", "order": "descending"}, "key": []}, joined)

@@ -233,6 +233,32 @@ REFUSED = {
     "SELECT sum(ms) AS s FROM clicks HAVING sum(ms) > 3": "may hold for a row and not for the one that replaces it",
     "SELECT count(*) AS n FROM (SELECT sum(ms) AS s FROM clicks)": "an aggregate counts each as one more",
     "SELECT user FROM FIRST(clicks)": "there is no table function FIRST",
+    "SELECT c.ms FROM orders o JOIN clicks c ON o.user = c.user AND c.at BETWEEN SYMMETRIC o.at AND o.at": (
+        "does not say how far apart in time"
+    ),
+    "SELECT user FROM clicks UNION ALL BY NAME SELECT user FROM orders": "line 1, column 8: UNION BY NAME is not there",
+    "SELECT user FROM (SELECT user FROM clicks) TABLESAMPLE 10%": "line 1, column 26: TABLESAMPLE is not there",
+    "SELECT a FROM (SELECT user FROM clicks) AS s(a, b)": "line 1, column 44: names 2 columns, and there are 1",
+    "SELECT a FROM orders AS o(item)": "there are two columns 'item'",
+    "SELECT user FROM clicks SEMI JOIN UNNEST(tags) AS t(tag) ON t.tag = 'x'": "takes one list, in a CROSS JOIN or a LEFT",
+    "SELECT user FROM clicks LEFT JOIN UNNEST(tags) AS t(tag) ON t.tag = 'x'": "a LEFT JOIN of a list cannot have",
+    "SELECT user FROM clicks, UNNEST(tags) AS t(tag, nth)": "an item is one column, and there are names for 2",
+    "SELECT one FROM (SELECT user, collect_list(page) AS pages FROM clicks GROUP BY user) CROSS JOIN UNNEST(pages) AS t(one)": (
+        "items of a former row would stay"
+    ),
+    "SELECT user, country, region, ROW_NUMBER() OVER (PARTITION BY user ORDER BY region) AS rank"
+    " FROM users JOIN regions USING (country) QUALIFY rank <= 3": "come once more, with op d, and would stay ranked",
+    "SELECT c.user FROM clicks c POSITIONAL JOIN orders o ON o.user = c.user": "POSITIONAL JOIN is not there",
+    "SELECT o.user FROM clicks c RIGHT SEMI JOIN orders o ON o.user = c.user": "RIGHT SEMI JOIN is not there",
+    "SELECT c.ms AS a, o.id AS ms FROM clicks c JOIN orders o ON o.user = c.user AND o.at = c.at ORDER BY c.at LIMIT 3": (
+        "is no column of SELECT"
+    ),
+    "SELECT * FROM (SELECT user, ROW_NUMBER() OVER (PARTITION BY user ORDER BY ms) AS rank FROM clicks ORDER BY user LIMIT 9)"
+    " WHERE rank <= 3": "ROW_NUMBER() needs a bound",
+    "SELECT o.id FROM orders o LEFT JOIN (SELECT user, ROW_NUMBER() OVER (ORDER BY ms) AS rank FROM clicks) c"
+    " ON o.user = c.user WHERE c.rank <= 3": "ROW_NUMBER() needs a bound",
+    "SELECT window_start, sum(n) AS s FROM (SELECT window_start, window_end, count(*) AS n FROM clicks"
+    " GROUP BY CUMULATE(at, '1 minute', '1 hour')) GROUP BY window_start": "windows of CUMULATE begin together",
     "SELECT x.user FROM x": "x",
     "SELECT user, n FROM (SELECT user, count(*) AS n FROM clicks GROUP BY user) GROUP BY user, n": (
         "replace each other, and an aggregate counts each as one more"

@@ -146,6 +146,40 @@ CASES: dict[str, tuple[str, str, list[str]]] = {
 }
 """Query, the same for DuckDB, and the columns by which rows replace each other."""
 
+AS_WRITTEN = {
+    "union by place": (
+        "SELECT ms, ms % 7 AS m FROM clicks UNION ALL SELECT ms % 5 AS m, ms FROM clicks WHERE ms > 50",
+        [],
+    ),
+    "a key in a larger expression": (
+        "SELECT a, b, a + b AS s, 2 * a + b AS t, (a+b) * 2 AS u, count(*) AS n"
+        " FROM (SELECT ms % 3 AS a, ms % 4 AS b FROM clicks) GROUP BY a, b, a + b",
+        ["a", "b", "s"],
+    ),
+    "columns named behind the alias": (
+        "SELECT m, s.n, s.ts FROM (SELECT ms % 3 AS n, ms AS m, ts FROM clicks) AS s(m, n) WHERE m < s.n",
+        [],
+    ),
+    "columns of a source named behind its alias": ("SELECT a, c.page FROM clicks c(a, b, page) WHERE page > 9", []),
+    "a list whose items are joined on a condition": (
+        "SELECT who, t.tag FROM clicks JOIN UNNEST(tags) AS t(tag) ON t.tag <> 'a' AND ms > 30",
+        [],
+    ),
+    "a text with a line end": ("SELECT who, 'a\n  b'\n || page AS p FROM clicks WHERE\n ms > 3", []),
+    "ordered by a column under another name": (
+        "SELECT c.ts AS ms, c.ms AS ts, c.who FROM clicks c ORDER BY c.ts DESC LIMIT 5",
+        ["rank"],
+    ),
+    "a condition on rows that a later join adds to": (
+        "SELECT o.id, o.v, c.ms, d.ms AS other FROM orders o JOIN clicks c ON o.who = c.who"
+        " AND c.ts BETWEEN o.ts - INTERVAL 9 MINUTE AND o.ts RIGHT JOIN clicks d ON o.who = d.who AND d.ts = o.ts"
+        " WHERE o.v > c.ms",
+        [],
+    ),
+}
+"""A query that DuckDB takes as it is, and the columns by which rows replace each other."""
+CASES |= {name: (text, text, key) for name, (text, key) in AS_WRITTEN.items()}
+
 
 def made_up(seed: int) -> dict[str, pl.DataFrame]:
     chance = Random(seed)
