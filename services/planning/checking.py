@@ -87,12 +87,13 @@ def check(spec: JobSpec, allow: Sequence[str], describe: Describe = catalogue.de
     checked.warnings += [*unused_warnings(spec, graph), *available.ignored_warnings(spec)]
     checked.problems += checkpoints.problems(spec)
     checked.warnings += checkpoints.warnings(spec)
-    checked.warnings += source_streams.closing_warnings(spec)
     checked.problems += [*source_streams.source_problems(spec), *tables.problems(spec, graph)]
     checked.problems += _section_problems(spec)
     checked.params |= {name: one.model_dump(mode="json", exclude={"parallelism"}) for name, one in spec.sources.items()}
     checked.params |= {name: operator.declared() for name, operator in spec.operators.items()}
     _describe_all(checked, describe)
+    if not checked.problems:  # lengths of windows, which a mistake may leave open
+        checked.warnings += source_streams.closing_warnings(spec)
     return checked
 
 

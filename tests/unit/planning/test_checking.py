@@ -325,3 +325,11 @@ def test_the_cost_of_closing_in_silence_is_said() -> None:
         "that is open closes; records that come later, with times up to 3600 s past the newest, may be late",
         "sources.s.close_after_idle_s: source t has none, so what also waits for it stays open",
     ]
+
+
+def test_a_zone_that_is_none_is_a_problem_of_its_window() -> None:
+    raw = job({"o": {**COUNT, "window": {"calendar": "day", "zone": "Europe/Viena"}}}, queries={"q": query("o")})
+    (problem,) = check(interpret(raw), []).problems
+    assert (problem.path, problem.hint) == ("operators.o.window.zone", "did you mean 'Europe/Vienna'?")
+    raw["operators"]["o"]["window"]["zone"] = "Europe/Vienna"
+    assert check(interpret(raw), []).problems == []
