@@ -83,11 +83,12 @@ def parse(name: str, text: str, schema: Mapping[str, pl.DataType]) -> Parsed:
     aggregates = [_aggregate(f"_{index}_{name}", call, schema) for index, call in enumerate(found)]
     columns = {one.name: one.result for one in aggregates}
     outer = _outer(name, text, found)
-    if alone := [column for column in schema if re.search(rf"\b{re.escape(column)}\b", _QUOTED.sub("''", outer))]:
-        raise ExpressionError(f"'{alone[0]}' stands outside of an aggregate in '{text}': write `max({alone[0]})`")
     try:
         expression = compile_expression(outer, columns)
     except ExpressionError as error:
+        if alone := [column for column in schema if re.search(rf"\b{re.escape(column)}\b", _QUOTED.sub("''", outer))]:
+            said = f"'{alone[0]}' stands outside of an aggregate in '{text}': write `max({alone[0]})`"
+            raise ExpressionError(said) from None
         raise ExpressionError(*(_as_written(one, name, text, found) for one in error.mistakes)) from error
     if expression_may_fail(outer, of_numbers=True):
         raise ExpressionError(
@@ -113,9 +114,9 @@ def _is_whole(text: str, calls: Sequence[Call]) -> bool:
 
 def _outer(name: str, text: str, calls: Sequence[Call]) -> str:
     """The text with columns in place of the aggregates."""
-    parts, begin = list[str](), 0
+    parts, begin, quote = list[str](), 0, "" if re.fullmatch(r"\w+", name) else '"'
     for index, call in enumerate(calls):
-        parts += [text[begin : call.start], f"_{index}_{name}"]
+        parts += [text[begin : call.start], f"{quote}_{index}_{name}{quote}"]
         begin = call.stop
     return "".join((*parts, text[begin:]))
 

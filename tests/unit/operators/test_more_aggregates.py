@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from holdfast.services.kernel.expressions.parsing import ExpressionError
 from holdfast.services.kernel.operators import aggregate_texts, collected
 from holdfast.services.kernel.operators.grouping import Grouping
 from holdfast.services.kernel.operators.operator import TIME
@@ -115,3 +116,21 @@ def test_a_batch_of_nulls_alone_changes_nothing(text: str) -> None:
     for batches in ([given, nulls], [nulls, given]):
         found = {key: value for key, (value, _) in computed(text, batches).items()}
         assert repr(found) == repr(alone)
+
+
+def test_a_column_may_have_the_name_of_a_function_beside_aggregates_that_are_computed_with() -> None:
+    schema = {**SCHEMA, "round": pl.Int64(), "year": pl.Int64(), "end": pl.Int64()}
+    for text in ("ROUND(sum(w), 2)", "round(sum(round) / 2.0, 1)", "CASE WHEN count() > 1 THEN max(year) end"):
+        assert aggregate_texts.parse("x", text, schema).expression is not None
+    with pytest.raises(ExpressionError, match="'year' stands outside of an aggregate"):
+        aggregate_texts.parse("x", "sum(v) / year", schema)
+
+
+def test_aggregates_that_are_computed_with_may_have_any_name() -> None:
+    rows = rows_of(1)
+    parsed = aggregate_texts.parse("share of 'v', %", "100 * sum(v) / count(*)", rows.schema)
+    grouped = Grouping(["k"], parsed.aggregates)
+    states = grouped.columns_of(grouped.states_of(grouped.reduce(rows, TIME)[1]))
+    values = pl.DataFrame(grouped.values(states)).select(parsed.expression)
+    assert values.height == 3
+    assert values.to_series().null_count() == 0
