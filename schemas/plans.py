@@ -18,6 +18,7 @@ from holdfast.schemas.plan_settings import PlanSettings, settings_of
 from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.sink_plans import NO_SINK, SinkPlan
+from holdfast.schemas.source_settings import NO_SOURCE, SourceSettings
 
 
 class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
@@ -43,6 +44,11 @@ class OperatorPlan(msgspec.Struct, frozen=True, omit_defaults=True, dict=True):
     def settings(self) -> OperatorSettings:
         """Settings of an operator, in the struct of its kind. Raises msgspec.ValidationError."""
         return operator_settings(self.kind, self.params)
+
+    @cached_property
+    def source(self) -> SourceSettings:
+        """Settings of a source; the defaults of any other operator. Raises msgspec.ValidationError."""
+        return msgspec.convert(self.params, SourceSettings) if self.kind == "source" else NO_SOURCE
 
     @cached_property
     def sink(self) -> SinkPlan:
@@ -284,6 +290,11 @@ class Plan(msgspec.Struct, frozen=True, tag="plan", tag_field="type", dict=True)
     def settings(self) -> PlanSettings:
         """The settings of the spec that services read. Raises msgspec.ValidationError."""
         return settings_of(self.spec)
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """Sources that are tables."""
+        return frozenset(one.name for one in self.operators if one.source.table)
 
     @property
     def first_batch(self) -> int:

@@ -16,6 +16,8 @@ _T = TypeVar("_T")
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 """A batch, an offset, an epoch, a number of things: no arithmetic on it overflows."""
 Positive = Annotated[int, Meta(ge=1, le=2**53)]
+Amount = Annotated[float, Meta(ge=0, le=2**53)]
+"""A time or a size that may have a fraction."""
 Whole = Annotated[int, Meta(ge=-(2**53), le=2**53)]
 """A count, or a negative number for none; a time of day in milliseconds."""
 Micros = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]

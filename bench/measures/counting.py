@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -105,8 +105,7 @@ class Batches:
         self._unit = Unit(layout, self.store)
         source = next(task for task in layout.tasks if task.source is not None)
         self._source, self._batch = source.name, 0
-        params: Mapping[str, Any] = {"format": "json", "event_time": "at", "unit": "ms"}
-        self._decoder = SourceDecoder(source.operator, params)
+        self._decoder = SourceDecoder(source.operator)
         self._values = [
             msgspec.json.encode({"user": f"user-{index % keys}", "amount": index % 100, "at": index})
             for index in range(records)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import polars as pl
 
@@ -310,7 +310,7 @@ def _source(task: TaskLayout, plan: Plan) -> _Replayed:
     if task.operator.kind == "spark":
         spark = spark_plan(plan, task.operator.name)
         return _Rows(task, spark) if spark.mode == REAL_TIME else _Committed(task, spark.first_positions)
-    return _Source(task, plan.settings.sources[task.operator.name])
+    return _Source(task)
 
 
 class _Committed(_Replayed):
@@ -356,9 +356,9 @@ class _Rows(_Replayed):
 class _Source(_Replayed):
     """The records of a user's topic."""
 
-    def __init__(self, task: TaskLayout, params: Mapping[str, Any]) -> None:
+    def __init__(self, task: TaskLayout) -> None:
         super().__init__(task)
-        self._reading = TopicCuts(task, params, of_this_process())
+        self._reading = TopicCuts(task, of_this_process())
         self._newest: dict[int, int | None] = {}
 
     def passes(self, cut: Cut) -> None:

@@ -21,7 +21,7 @@ _HINT = "`keep_cuts: true` in the job file keeps all that a replay needs"
 
 def check_settles(plan: Plan, first: int) -> None:
     """Raises CommandFailed if a result of the job depends forever on batches up to `first`."""
-    tables = plan.settings.tables
+    tables = plan.tables
     spark = [one.operator for one in plan.spark]
     kept = [one.name for one in plan.operators if _unbounded(one)]
     if names := sorted({*tables, *spark, *kept}):

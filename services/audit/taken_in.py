@@ -75,6 +75,7 @@ class Sources:
         self._recorded: dict[str, Recorded] = {}
         self._wanted: dict[str, Wanted] = {}
         known = log.describe({source.topic for source in recording.plan.sources})
+        operators = {one.name: one for one in recording.plan.operators}
         for source in recording.plan.sources:
             if source.topic not in known:
                 raise CommandFailed(f"topic {source.topic}, which source {source.operator} reads, is gone")
@@ -87,7 +88,7 @@ class Sources:
             self._starts |= starts
             positions = {partition: max(offset, starts[partition]) for partition, offset in first.items()}
             recorded = Recorded(log, f"replay-{source.operator}", positions, ends)
-            wanted = wanted_of(recording.plan.settings.sources.get(source.operator, {}))
+            wanted = wanted_of(operators[source.operator].source)
             for index in range(len(source.owners)):
                 self._topics[f"{source.operator}-{index}"] = source.topic
                 self._recorded[f"{source.operator}-{index}"] = recorded

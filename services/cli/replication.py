@@ -97,9 +97,9 @@ def _budgeted(made: Plan) -> Plan:
 
     if any(unit.planned for unit in made.units):
         return made
-    own = made.settings.fault_tolerance.get("units") or {}
+    own = made.settings.fault_tolerance.units
     free = [
-        not unit.host and not {unit.name, *unit.operators} & set(own) and unit.scheme != "adaptive"
+        not unit.host and not {unit.name, *unit.operators} & own.keys() and unit.scheme != "adaptive"
         for unit in made.units
     ]
     if not any(free):

@@ -164,7 +164,7 @@ def _subjects(sink: Sink, what: str) -> list[str]:
     topics = sink.topics or [sink.topic]
     if what != VALUE:
         return [f"{topic}-key" for topic in topics]
-    return [subject_of({**sink.model_dump(), "topic": topic}) for topic in topics]
+    return [subject_of(topic, sink.subject, sink.subject_strategy, sink.record) for topic in topics]
 
 
 def _of_values(sink: Sink, plan: OperatorPlan) -> _Wanted:

@@ -80,7 +80,7 @@ def _metadata(source: dict[str, Any]) -> dict[str, Any]:
 def _fields(registry: Registry, source: dict[str, Any], patience: Patience) -> Any:
     topics = source.get("topics")
     first = topics[0] if isinstance(topics, list) and topics else source.get("topic")
-    subject = subject_of({**source, "topic": first})
+    subject = subject_of(first, source.get("subject"), source.get("subject_strategy") or "topic", source.get("record"))
     version = patience.ask(f"the Schema Registry at {registry.url} to answer", lambda: registry.newest(subject))
     if version is None:
         raise _Unknown(f"the registry has no subject {subject}", "`subject` names another one; or declare the fields")

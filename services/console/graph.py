@@ -117,7 +117,7 @@ _ORDER = ("bad", "warn", "busy", "good", "calm")
 
 def _kind(one: OperatorPlan) -> str:
     if one.kind in ("source", "sink"):
-        return f"{one.kind} · {_cut(one.folder or str(one.params.get('topic', '')), 16)}"
+        return f"{one.kind} · {_cut(one.folder or one.written_topic or one.source.topic or '', 16)}"
     windowed = isinstance(one.settings, AggregateSettings) and one.settings.window is not None
     return f"{one.kind} · window" if windowed else one.kind
 

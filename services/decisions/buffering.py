@@ -16,7 +16,7 @@ UPSTREAM = "upstream"
 
 def buffering(plan: Plan) -> str:
     """Returns the buffering of the job file, or the default."""
-    return str(plan.settings.fault_tolerance.get("buffering") or UPSTREAM)
+    return plan.settings.fault_tolerance.buffering
 
 
 def rolls_back(plan: Plan, assigned: Assigned) -> bool:

@@ -98,7 +98,7 @@ def shares(plan: Plan) -> dict[str, Share]:
 
     A table never grows: rows of one key would be in two partitions, in an unknown order.
     """
-    tables = plan.settings.tables
+    tables = plan.tables
     logs = commit_logs(plan)
     return {
         task_name(source.operator, index): Share(index, len(source.owners), source.operator not in tables)

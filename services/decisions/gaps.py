@@ -19,7 +19,7 @@ from holdfast.services.kernel.operators.kind import OperatorKind
 
 def asked(plan: Plan) -> bool:
     """True if the job asks for gap recovery."""
-    return plan.settings.fault_tolerance.get("precision") == "gap"
+    return plan.settings.fault_tolerance.precision == "gap"
 
 
 def skipping_units(plan: Plan) -> frozenset[str]:
@@ -41,7 +41,7 @@ def _against(plan: Plan, unit: UnitPlan) -> Iterator[str]:
     if planned(plan).policy == ALIGNED:
         yield "its checkpoints are aligned, so that it may be rolled back"
     own = [one for one in plan.operators if one.name in unit.operators]
-    tables = plan.settings.tables
+    tables = plan.tables
     if any(edge.topic is not None and edge.producer in unit.operators for edge in plan.edges):
         yield "it feeds other units"
     kinds = ((catalogue.KINDS[one.kind], one.settings) for one in own)

@@ -5,10 +5,7 @@ Source: JOBS "fault_tolerance", PROTOCOL 1 and 6.
 
 from __future__ import annotations
 
-from typing import Any
-
 from holdfast.schemas.assignments import CheckpointPolicy, job_key
-from holdfast.schemas.job_settings import CheckpointSettings
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.retired import submitted
 from holdfast.services.decisions.assigned import Assigned
@@ -25,24 +22,22 @@ READ = {
     "idle-roundrobin": ("min_interval_ms", "max_interval_ms"),
 }
 """By policy, the settings that it reads."""
-_DEFAULTS = CheckpointSettings().model_dump()
 
 
 def planned(plan: Plan) -> CheckpointPolicy:
     """Returns the policy of the job file, with defaults for missing settings."""
-    written: dict[str, Any] = plan.settings.fault_tolerance.get("checkpoint") or {}
-    every = {**_DEFAULTS, **written}
+    asked = plan.settings.fault_tolerance.checkpoint
     return CheckpointPolicy(
         job=plan.job,
         generation=plan.generation,
         asked=submitted(plan.generation) or 0,
         since=submitted(plan.generation) or 0,
-        policy=every["policy"],
-        interval_ms=every["interval_ms"],
-        min_interval_ms=every["min_interval_ms"],
-        max_interval_ms=every["max_interval_ms"],
-        merge_ms=float(every["merge_ms"]),
-        every_batches=every["every_batches"],
+        policy=asked.policy,
+        interval_ms=asked.interval_ms,
+        min_interval_ms=asked.min_interval_ms,
+        max_interval_ms=asked.max_interval_ms,
+        merge_ms=asked.merge_ms,
+        every_batches=asked.every_batches,
     )
 
 

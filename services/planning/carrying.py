@@ -141,7 +141,7 @@ class _Pair:
             return self._unless_dropped(now.name, Fate.NEW, f"it was of the kind {was.kind}, and is {now.kind}")
         both = ((self.old, was.name), (self.new, now.name))
         topics = [one.topic for plan, name in both for one in plan.sources if one.operator == name]
-        tables = [plan.settings.sources[name].get("table") for plan, name in both]
+        tables = [None if one.source.table is None else list(one.source.table) for one in (was, now)]
         if topics[0] != topics[1]:
             why = f"it read topic {topics[0]}, and reads {topics[1]}"
             return self._unless_dropped(now.name, Fate.NEW, why)
@@ -193,8 +193,8 @@ class _Pair:
             yield _columns(was.fields, now.fields)
         if was.row_key != now.row_key:
             yield f"had rows of the key {list(was.row_key)}, and has {list(now.row_key)}"
-        if _is_table(was, self.old) != _is_table(now, self.new):
-            yield "is a table, and was none" if _is_table(now, self.new) else "was a table, and is none"
+        if bool(was.source.table) != bool(now.source.table):
+            yield "is a table, and was none" if now.source.table else "was a table, and is none"
 
     def _of_way(self, one: Edge, other: Edge, was: OperatorPlan, now: OperatorPlan) -> Iterator[str]:
         """Reasons why rows of a key would not reach the task that has their state. Each key has its state in one task:
@@ -247,10 +247,6 @@ def _way(edge: Edge) -> str:
 
 def _into(plan: Plan, operator: OperatorPlan) -> Sequence[Edge]:
     return sorted((edge for edge in plan.edges if edge.consumer == operator.name), key=lambda edge: edge.slot)
-
-
-def _is_table(operator: OperatorPlan, plan: Plan) -> bool:
-    return operator.kind == "source" and operator.name in plan.settings.tables
 
 
 def _stateful(operator: OperatorPlan) -> bool:

@@ -164,7 +164,7 @@ def problems(plan: Plan) -> Iterator[Problem]:
             "take another fault_tolerance.default.scheme, such as passive, or leave the budget out",
         )
         return
-    policy = plan.settings.fault_tolerance.get("checkpoint", {}).get("policy", "")
+    policy = plan.settings.fault_tolerance.checkpoint.policy
     if why := unfit(policy, "active-standby", "the planned units"):
         yield Problem(PATH, why, "choose another fault_tolerance.checkpoint.policy")
 

@@ -9,7 +9,6 @@ import signal
 from collections import Counter
 from random import Random
 from types import FrameType
-from typing import Any
 
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import OperatorPlan
@@ -42,7 +41,7 @@ def damaged_part(format: str, seed: int, count: int) -> Counted:
     whole = [one.value for one in drawn if one.value is not None and one.taken][:WHOLE]
     counted = Counted()
     signal.signal(signal.SIGALRM, _held_up)
-    source = SourceDecoder(decoder[0], decoder[1], known)
+    source = SourceDecoder(decoder, known)
     while counted.records < count:
         size = min(some.choice(AT_ONCE), count - counted.records)
         records = [damaged(some, format, whole) if some.random() < 0.95 else some.choice(whole) for _ in range(size)]
@@ -62,11 +61,11 @@ def _held_up(number: int, frame: FrameType | None) -> None:
     raise Unlike(f"a batch took more than {MOST_S} s")
 
 
-def _decoder(format: str, pool: Pool) -> tuple[OperatorPlan, dict[str, Any]]:
+def _decoder(format: str, pool: Pool) -> OperatorPlan:
     source = {"topic": "s", "fields": FORMATS[format].fields, "max_ahead_s": None, **source_of(format, pool)}
     job = {"name": "damaged", "sources": {"s": source}, "queries": {"q": {"input": "s", "sink": {"topic": "q"}}}}
     made = plan(complete(JobSpec.model_validate(job)), None, "holdfast", [])
-    return next(one for one in made.operators if one.kind == "source"), made.spec["sources"]["s"]
+    return next(one for one in made.operators if one.kind == "source")
 
 
 def _compare(

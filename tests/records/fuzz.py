@@ -141,7 +141,7 @@ def judge(records: list[Drawn], finished: Finished, passes_null: bool, rows_of_o
 def alone(some: Random, finished: Finished, records: list[Drawn], known: Schemas) -> None:
     """What becomes of a record, and why, is the same without any other."""
     (source,) = (one for one in finished.plan.operators if one.kind == "source")
-    decoder = SourceDecoder(source, finished.plan.spec["sources"]["s"], known)
+    decoder = SourceDecoder(source, known)
     reasons = {one.offset: one.reason for one in finished.dead if one.origin == "s"}
     for offset in some.sample(range(len(records)), min(ALONE, len(records))):
         found = decoder.decode([records[offset].value], [0], {0: None}).refused

@@ -45,7 +45,7 @@ class Source:
         first = dict.fromkeys(PARTITIONS, 0)
         operator = OperatorPlan("src", "source", 1, (), PARAMS, FIELDS)
         task = TaskLayout("src-0", 0, operator, (), (), (), SourceShare("in", PARTITIONS, first))
-        self.feed = SourceFeed(task, beginning({"src-0": first}).tasks["src-0"], 0, PARAMS)
+        self.feed = SourceFeed(task, beginning({"src-0": first}).tasks["src-0"], 0)
         self.windows = Harness("aggregate", {**WINDOWS, "emit": "final"}, FIELDS)
         self.rows: list[dict[str, Any]] = []
         self.found: list[dict[str, Any]] = []

@@ -159,14 +159,14 @@ def _fed(layout: UnitLayout, plan: Plan, batches: Sequence[Mapping[str, Rows]]) 
     for task in layout.tasks:
         if task.source is None:
             continue
-        tasks, params = task.operator.parallelism, plan.spec["sources"][task.operator.name]
-        decoder = SourceDecoder(task.operator, params)
-        watermark, fed = LOADED_WATERMARK if params["table"] else NO_WATERMARK, list[Fed]()
+        tasks, table = task.operator.parallelism, task.operator.source.table
+        decoder = SourceDecoder(task.operator)
+        watermark, fed = LOADED_WATERMARK if table else NO_WATERMARK, list[Fed]()
         for batch in [*batches, {}]:
             given = batch.get(task.operator.name, [])[task.index :: tasks]
             keys = {index: row[DELETED] for index, row in enumerate(given) if DELETED in row}
             records = [None if index in keys else msgspec.json.encode(row) for index, row in enumerate(given)]
-            rows = decoder.decode(records, [0 if params["table"] else -1] * len(records), keys).rows
+            rows = decoder.decode(records, [0 if table else -1] * len(records), keys).rows
             watermark = max([watermark, *rows[TIME].to_list()])
             fed.append(Fed(rows, watermark))
         fed[-1] = Fed(fed[-1].rows, END_WATERMARK)

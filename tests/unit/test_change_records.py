@@ -33,8 +33,9 @@ def decoder(format: str = "json", **more: Any) -> SourceDecoder:
     given = {"topic": "in", "fields": FIELDS, "envelope": "debezium", "format": format, **more}
     parsed = Source.model_validate(given)
     stream = source_streams.stream(parsed)
-    plan = OperatorPlan("s", "source", 1, (), {}, stream.fields, stream.row_key)
-    return SourceDecoder(plan, parsed.model_dump(mode="json"), Known({7: {}}, "JSON"))
+    params = parsed.model_dump(mode="json")
+    plan = OperatorPlan("s", "source", 1, (), params, stream.fields, stream.row_key)
+    return SourceDecoder(plan, Known({7: {}}, "JSON"))
 
 
 def decoded(values: list[bytes | None], keys: dict[int, bytes | None] | None = None, **more: Any) -> Decoded:

@@ -37,7 +37,7 @@ def read(path: Path, source: Source, null: tuple[str, ...] = ()) -> list[list[st
     """The rows that a source gets of a file."""
     records: list[bytes | None] = [one for block in file_records(path, source, null) for one in block]
     params = source.model_dump(mode="json")
-    found = SourceDecoder(OperatorPlan("s", "source", 1, (), {}, dict(source.types)), params).decode(
+    found = SourceDecoder(OperatorPlan("s", "source", 1, (), params, dict(source.types))).decode(
         records, [1] * len(records), {}
     )
     assert found.refused == []

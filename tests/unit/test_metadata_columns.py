@@ -55,7 +55,8 @@ def spec(fields: dict[str, Any] | None = None, **source: Any) -> JobSpec:
 
 def task(job: JobSpec) -> TaskLayout:
     stream = source_streams.stream(job.sources["s"])
-    plan = OperatorPlan("s", "source", 1, (), {}, stream.fields, stream.row_key)
+    params = job.sources["s"].model_dump(mode="json")
+    plan = OperatorPlan("s", "source", 1, (), params, stream.fields, stream.row_key)
     return TaskLayout("s-0", 0, plan, (), (), (), SourceShare("in", (0,), {0: 0}))
 
 
@@ -67,7 +68,7 @@ def decoded(records: Sequence[Record], fields: dict[str, Any] | None = None, **s
         [headers for _, _, headers in records],
     )  # fmt: skip
     keys = {at: key for at, (key, value, _) in enumerate(records) if value is None}
-    decoder = SourceDecoder(task(job).operator, job.sources["s"].model_dump(mode="json"))
+    decoder = SourceDecoder(task(job).operator)
     return decoder.decode([value for _, value, _ in records], [NOW_MS] * count, keys, None, metadata)
 
 
@@ -166,7 +167,7 @@ def test_change_records_keep_the_metadata_of_their_records() -> None:
 @given(st.lists(st.tuples(st.sampled_from([b"a", b"", None]), st.booleans()), max_size=12), st.integers(0, 12))
 def test_batches_change_nothing(given: list[tuple[bytes | None, bool]], at: int) -> None:
     job = spec()
-    cuts = TopicCuts(task(job), job.sources["s"].model_dump(mode="json"))
+    cuts = TopicCuts(task(job))
     values = [value(n) if good else b"no" for n, (_, good) in enumerate(given)]
     keys = [key for key, _ in given]
 

@@ -64,7 +64,7 @@ JOB = {
     "CsvOptions.delimiter": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
     "CsvOptions.quote": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
     "CsvOptions.header": "client/frames.py tests/unit/test_csv_options.py",
-    "CsvOptions.null_words": "kernel/codecs/csv_form.py tests/unit/test_csv_options.py",
+    "CsvOptions.null_words": "kernel/dataflow/source_records.py tests/unit/test_csv_options.py",
     "Source.subject": "kernel/dataflow/source_records.py",
     "Source.subject_strategy": "kernel/dataflow/source_records.py tests/unit/client/test_keys_of_a_registry.py",
     "Source.record": "kernel/dataflow/source_records.py tests/unit/client/test_keys_of_a_registry.py",

@@ -31,9 +31,8 @@ FIELDS = {
 def decoded(values: list[bytes | None], keys: dict[int, bytes] | None = None, **settings: Any) -> Decoded:
     source = Source.model_validate({"topic": "in", "fields": FIELDS, "event_time": "at", "unit": "ms", **settings})
     stream = source_streams.stream(source)
-    plan = OperatorPlan("s", "source", 1, (), {}, stream.fields, stream.row_key)
-    params = source.model_dump(mode="json")
-    return SourceDecoder(plan, params).decode(values, [NOW_MS] * len(values), keys or {})
+    plan = OperatorPlan("s", "source", 1, (), source.model_dump(mode="json"), stream.fields, stream.row_key)
+    return SourceDecoder(plan).decode(values, [NOW_MS] * len(values), keys or {})
 
 
 def record(id: str, at_ms: int = NOW_MS, moment: int | None = 7, v: int = 1) -> dict[str, Any]:
@@ -187,8 +186,8 @@ def test_spark_takes_the_time_from_a_field() -> None:
 
 def test_a_job_of_before_keeps_its_limit_and_its_dead_letters() -> None:
     """Its params on the log name neither setting."""
-    plan = OperatorPlan("s", "source", 1, (), {}, {"at": "timestamp"}, ())
-    decoder = SourceDecoder(plan, {"fields": {"at": "timestamp"}, "event_time": "at", "unit": "ms"})
+    params = {"fields": {"at": "timestamp"}, "event_time": "at", "unit": "ms"}
+    decoder = SourceDecoder(OperatorPlan("s", "source", 1, (), params, {"at": "timestamp"}, ()))
     found = decoder.decode([b'{"at": %d}' % (NOW_MS + 3_601_000), None], [NOW_MS, NOW_MS], {})
     assert [index for index, _ in found.refused] == [0, 1]
 

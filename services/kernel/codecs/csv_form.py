@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +19,6 @@ class CsvForm:
     delimiter: str = ","
     quote: str = '"'
     null: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, settings: Mapping[str, Any] | None) -> CsvForm:
-        """The form described by a source's setting `csv`, as plain data."""
-        given = settings or {}
-        return cls(given.get("delimiter", ","), given.get("quote", '"'), tuple(given.get("null_words", ())))
 
     def rows(self, lines: Iterable[str], *, strict: bool = False) -> Iterator[list[str]]:
         """The fields of each row.

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 import polars as pl
 
+from holdfast.schemas.source_settings import MAX_AHEAD_S
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord
 from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
@@ -23,7 +24,6 @@ from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS, Regist
 from holdfast.services.kernel.codecs.text_columns import FORMATS, Columns, TextColumns
 from holdfast.services.kernel.plurals import digits
 
-MAX_AHEAD_S = 3600.0
 """The default limit in seconds: an event time further ahead of its record's timestamp is wrong, and would make later
 records late.
 """

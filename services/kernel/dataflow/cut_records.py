@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -117,14 +117,13 @@ class TopicCuts:
 
     Args:
         task: a task with its share of the source.
-        params: the settings of the source in the job file.
         schemas: the schemas of the registry.
     """
 
-    def __init__(self, task: TaskLayout, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
+    def __init__(self, task: TaskLayout, schemas: Schemas = NO_SCHEMAS) -> None:
         assert task.source is not None
         self._origin, self._topic = task.operator.name, task.source.topic
-        self._decoder = SourceDecoder(task.operator, params, schemas)
+        self._decoder = SourceDecoder(task.operator, schemas)
 
     def read(
         self,

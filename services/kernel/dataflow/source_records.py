@@ -6,15 +6,15 @@ Source: PROTOCOL 3. Workers and replays decode alike.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from holdfast.schemas.plans import OperatorPlan
+from holdfast.schemas.source_settings import SourceSettings
 from holdfast.services.kernel.codecs.change_records import OP, ChangeReader
-from holdfast.services.kernel.codecs.csv_form import CsvForm
-from holdfast.services.kernel.codecs.decoding import MAX_AHEAD_S, Decoded, Decoder
+from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
+from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
 from holdfast.services.kernel.codecs.deletions import BareKeys, Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
 from holdfast.services.kernel.codecs.metadata import KEY, NOTHING_WANTED, Metadata, MetadataColumns, Wanted
@@ -32,40 +32,36 @@ class SourceDecoder:
 
     Args:
         operator: the source as planned.
-        params: the settings of the source in the job file.
         schemas: the schemas of the registry, for formats whose records name their schema.
     """
 
-    def __init__(self, operator: OperatorPlan, params: Mapping[str, Any], schemas: Schemas = NO_SCHEMAS) -> None:
-        key, unit = params.get("table"), params.get("unit")
-        format = params.get("format", "json")
-        self._changes = ChangeReader(bool(key), HEADER if format in KINDS else 0) if params.get("envelope") else None
+    def __init__(self, operator: OperatorPlan, schemas: Schemas = NO_SCHEMAS) -> None:
+        source = operator.source
+        key, unit = source.table, source.unit
+        header = HEADER if source.format in KINDS else 0
+        self._changes = ChangeReader(bool(key), header) if source.envelope else None
         added = {DELETED} if self._changes is None else {DELETED, OP}
         fields = {name: kind for name, kind in operator.fields.items() if name not in added or (key and name == OP)}
         # only the order of a table's records matters, so its event time is the timestamp of the record
-        written = None if key else params.get("event_time")
+        written = None if key else source.event_time
         event_time = EventTime(written, unit, fields) if written and computed(written, fields) else written
-        origins = origins_of(params)
-        ahead_s = params.get("max_ahead_s", MAX_AHEAD_S)
-        clamps = params.get("on_ahead") == "clamp"
-        form = CsvForm.of(params.get("csv"))
-        about, keys, subject = metadata_of(params), key_settings(params, schemas), subject_of(params)
+        origins, about, keys = source.origins, source.metadata, key_settings(source, schemas)
         named = _of_keys(about) if keys is not None else {}
         reader = KeyReader(fields, named, keys) if keys is not None and named else None
-        self.about = MetadataColumns(fields, about, params.get("topic") or "", reader) if about else None
+        self.about = MetadataColumns(fields, about, source.topic or "", reader) if about else None
         self._rows = Decoder(
             fields,
-            format,
+            source.format,
             event_time,
             unit,
             origins=origins,
-            max_ahead_s=ahead_s,
-            clamps=clamps,
+            max_ahead_s=source.max_ahead_s,
+            clamps=source.on_ahead == "clamp",
             schemas=schemas,
-            form=form,
+            form=csv_form(source),
             about=self.about,
-            subject=subject,
-            stops=params.get("on_schema_change") == "fail",
+            subject=subject_of(source.topic, source.subject, source.subject_strategy, source.record),
+            stops=source.on_schema_change == "fail",
         )
         self._deletions: Deletions | BareKeys | RegisteredDeletions | None = None
         if key and keys is not None:
@@ -76,7 +72,7 @@ class SourceDecoder:
             self._deletions = BareKeys(key[0], fields[key[0]])
         elif key:
             self._deletions = Deletions(fields, key, unit, origins)
-        self._skips_null = params.get("null_records") == "skip"
+        self._skips_null = source.null_records == "skip"
         self._schema = with_time(schema(operator.fields))
 
     def decode(
@@ -148,21 +144,15 @@ class SourceDecoder:
         return Decoded(both[order], kept[order], sorted([*rows.refused, *deleted.refused]), unknown)
 
 
-def origins_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """The names in the record of fields that a source renames, by column; empty for jobs of former versions."""
-    declared = params.get("fields") or {}
-    return {name: one["from"] for name, one in declared.items() if isinstance(one, Mapping) and "from" in one}
+def csv_form(source: SourceSettings) -> CsvForm:
+    """The form of the rows of a source of format csv."""
+    csv = source.csv
+    return PLAIN if csv is None else CsvForm(csv.delimiter, csv.quote, csv.null_words)
 
 
-def metadata_of(params: Mapping[str, Any]) -> dict[str, str]:
-    """The metadata that columns hold in place of fields of the value, by column."""
-    declared = params.get("fields") or {}
-    return {name: one["metadata"] for name, one in declared.items() if isinstance(one, Mapping) and "metadata" in one}
-
-
-def wanted_of(params: Mapping[str, Any]) -> Wanted:
+def wanted_of(source: SourceSettings) -> Wanted:
     """The metadata that a source needs of its records."""
-    about = metadata_of(params)
+    about = source.metadata
     return MetadataColumns(dict.fromkeys(about, ""), about, "").wanted if about else NOTHING_WANTED
 
 
@@ -179,16 +169,15 @@ def _of_keys(about: Mapping[str, str]) -> dict[str, str]:
             for name, what in about.items() if what == "key" or what.startswith(KEY)}  # fmt: skip
 
 
-def key_settings(params: Mapping[str, Any], schemas: Schemas) -> KeySettings | None:
+def key_settings(source: SourceSettings, schemas: Schemas) -> KeySettings | None:
     """The settings of keys that name their schema; None if keys name no schema."""
-    if (format := params.get("key_format")) is None:
+    if source.key_format is None:
         return None
-    stops = params.get("on_schema_change") == "fail"
-    return KeySettings(format, params.get("unit"), schemas, f"{params.get('topic')}-key", stops=stops)
+    stops = source.on_schema_change == "fail"
+    return KeySettings(source.key_format, source.unit, schemas, f"{source.topic}-key", stops=stops)
 
 
-def subject_of(params: Mapping[str, Any]) -> str:
-    """The subject under which the schemas of a source are registered."""
-    record, topic = params.get("record"), params.get("topic")
+def subject_of(topic: str | None, subject: str | None, strategy: str, record: str | None) -> str:
+    """The subject under which the schemas of a source or a sink are registered."""
     named = {"topic": f"{topic}-value", "record": record, "topic-record": f"{topic}-{record}"}
-    return str(params.get("subject") or named[params.get("subject_strategy") or "topic"])
+    return str(subject or named[strategy])

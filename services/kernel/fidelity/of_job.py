@@ -58,8 +58,7 @@ class Planned:
 
 def budget_share(plan: Plan) -> float | None:
     """The replication budget of the job file, 0 to 1; None if it has none."""
-    found = plan.settings.fault_tolerance.get("replication_budget")
-    return None if found is None else float(found)
+    return plan.settings.fault_tolerance.replication_budget
 
 
 def planned(plan: Plan, rates: Rates | None = None, without: Collection[str] = ()) -> Planned:
@@ -123,7 +122,7 @@ def _node(
     feeds, weights = [], []
     for edge in edges:
         before = nodes[edge.producer]
-        table = any(one.name == edge.producer and one.params.get("table") for one in plan.operators)
+        table = edge.producer in plan.tables
         sent = (1.0,) * len(before.units) if table else before.rates
         if edge.routing in ("forward", "merge"):
             found = tuple(

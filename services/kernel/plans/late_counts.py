@@ -121,4 +121,4 @@ class _Streams:
         return Stream(frozenset(roots), (*path, name))
 
     def _table(self, name: str) -> bool:
-        return bool(self._operators[name].params.get("table"))
+        return bool(self._operators[name].source.table)

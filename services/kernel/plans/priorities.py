@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
+from holdfast.schemas.plan_settings import QueryPlan
 from holdfast.schemas.plans import OperatorPlan, Plan
 
 LEAST = 1
@@ -43,12 +44,16 @@ def delivering(plan: Plan) -> dict[str, frozenset[str]]:
 
 def tentative(plan: Plan, query: str) -> bool:
     """True if the query has tentative results while units that it needs are out."""
-    return plan.settings.queries.get(query, {}).get("results") == "tentative"
+    return _of_query(plan, query).results == "tentative"
 
 
 def priority(plan: Plan, query: str) -> int:
     """The priority of a query in the job file."""
-    return int(plan.settings.queries.get(query, {}).get("priority") or LEAST)
+    return _of_query(plan, query).priority
+
+
+def _of_query(plan: Plan, query: str) -> QueryPlan:
+    return plan.settings.queries.get(query, QueryPlan())
 
 
 def _of_queries(plan: Plan) -> dict[str, set[str]]:

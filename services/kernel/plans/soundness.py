@@ -8,15 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from holdfast.schemas.job_operators import OPERATORS
-from holdfast.schemas.operator_settings import operator_settings
-from holdfast.schemas.plan_settings import settings_of
 from holdfast.schemas.plans import Decision, Edge, OperatorPlan, Plan, Skip, SourcePlan, UnitPlan
-from holdfast.schemas.sink_plans import SinkPlan
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.plans.layout import data_topics, readers, task_name
 from holdfast.services.kernel.plurals import plural
@@ -27,6 +23,7 @@ MAX_TASKS = 10_000
 """The most tasks of one operator; more would fill the memory of a process that derives the layout."""
 MAX_OFFSET = 2**53
 _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]{6}")
+_SINK = frozenset({"query", "topic", "partitions"})
 _NAME = re.compile(r"[^@/\s]+")
 
 
@@ -66,38 +63,12 @@ def _of_operator(one: OperatorPlan) -> Iterator[str]:
         yield f"operator {one.name}: unknown kind {one.kind!r}"
     if not 1 <= one.parallelism <= MAX_TASKS:
         yield f"operator {one.name}: parallelism {one.parallelism}"
-    if one.kind == "sink":
-        if not isinstance(one.params.get("topic"), str) or not isinstance(one.params.get("query"), str):
-            yield f"sink {one.name}: names no topic or no query"
-        if not isinstance(one.params.get("partitions"), int):
-            yield f"sink {one.name}: does not say how many partitions its topic has"
-        if "parquet" in one.params and not _is_folder(one.params["parquet"]):
-            yield f"sink {one.name}: does not say its folder, or by which columns its files lie there"
-        if "sql" in one.params and not _is_table(one.params["sql"]):
-            yield f"sink {one.name}: does not say its database, its table, or the key of its rows"
-        yield from _of_sink(one)
+    if one.kind == "sink" and not one.params.keys() >= _SINK:
+        yield f"sink {one.name}: lacks {', '.join(sorted(_SINK - one.params.keys()))}"
     try:
-        operator_settings(one.kind, one.params)
+        _ = one.settings, one.source, one.sink
     except msgspec.ValidationError as error:
         yield f"settings of operator {one.name}: {error}"
-
-
-def _of_sink(one: OperatorPlan) -> Iterator[str]:
-    try:
-        msgspec.convert(one.params, SinkPlan)
-    except msgspec.ValidationError as error:
-        yield f"sink {one.name}: {error}"
-
-
-def _is_folder(given: Any) -> bool:
-    by = given.get("partition_by", []) if isinstance(given, dict) else None
-    return isinstance(by, list) and all(isinstance(one, str) for one in by) and isinstance(given.get("path"), str)
-
-
-def _is_table(given: Any) -> bool:
-    key = given.get("key") if isinstance(given, dict) else None
-    texts = [given.get("database"), given.get("table"), *key] if isinstance(key, list) else [None]
-    return all(isinstance(one, str) for one in texts)
 
 
 def _of_edge(plan: Plan, edge: Edge, operators: dict[str, OperatorPlan]) -> Iterator[str]:
@@ -163,41 +134,10 @@ def _of_settings(plan: Plan) -> Iterator[str]:
     """Faults of the job file's settings that services read."""
     if not 0 < plan.interval_ms <= 86_400_000:
         yield f"interval_ms {plan.interval_ms}"
-    tolerance = plan.spec.get("fault_tolerance") or {}
-    sources = plan.spec.get("sources") or {}
-    if not isinstance(tolerance, dict) or not isinstance(sources, dict):
-        yield "fault_tolerance or sources are no objects"
-        return
-    for name in ("hybrid", "checkpoint", "weights", "correlated_failure"):
-        if not isinstance(tolerance.get(name) or {}, dict):
-            yield f"fault_tolerance.{name} is no object"
-            return
-    if any(not isinstance(source, dict) for source in sources.values()):
-        yield "a source is no object"
-    ours = ("max_batch_records", "max_batch_bytes", "memory_limit_mb", "retain_bytes")
-    numbers = {name: plan.spec.get(name) for name in ours}
-    times = ("fail_stop_timeout_s", "rebalance_period_s", "recovery_time_ms", "cool_down_s")
-    numbers |= {name: tolerance.get(name) for name in ("misses", *times)}
-    numbers |= {f"weights.{name}": weight for name, weight in (tolerance.get("weights") or {}).items()}
-    together = tolerance.get("correlated_failure") or {}
-    numbers |= {f"correlated_failure.{name}": together.get(name) for name in ("workers", "within_s")}
-    checkpoint, queries = tolerance.get("checkpoint") or {}, plan.spec.get("queries") or {}
-    numbers |= {f"checkpoint.{name}": checkpoint.get(name) for name in ("interval_ms", "merge_ms")}
-    if not isinstance(queries, dict) or any(not isinstance(query, dict) for query in queries.values()):
-        yield "queries are no objects"
-        return
-    numbers |= {f"queries.{name}.priority": query.get("priority") for name, query in queries.items()}
-    for name, value in numbers.items():
-        if value is not None and not _is_setting(value):
-            yield f"{name} is {value!r}"
     try:
-        settings_of(plan.spec)
+        _ = plan.settings
     except msgspec.ValidationError as error:
         yield f"settings of the job: {error}"
-
-
-def _is_setting(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= MAX_OFFSET
 
 
 def _underivable(plan: Plan) -> str:

@@ -8,28 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from holdfast.schemas.job_settings import CorrelatedFailure, FaultTolerance
+from holdfast.schemas.plan_settings import TolerancePlan
 from holdfast.services.kernel.plurals import plural
 
-_TOLERANCE, _FAILURE = FaultTolerance(), CorrelatedFailure()
 LINED = ("source", "adaptive")
 """Values of `buffering` under which units begin again at the newest global checkpoint."""
 
 
-def wait_s(tolerance: Mapping[str, Any]) -> float | None:
+def wait_s(tolerance: TolerancePlan) -> float | None:
     """The time in seconds for which a recovery of the job may wait for workers; None if a recovery does not read its
     sources again.
 
     Args:
         tolerance: section `fault_tolerance` of the job.
     """
-    if tolerance.get("buffering") not in LINED:
+    if tolerance.buffering not in LINED:
         return None
-    failure: Mapping[str, Any] = tolerance.get("correlated_failure") or {}
-    within_s = failure.get("within_s", _FAILURE.within_s)
-    return float(within_s) + float(tolerance.get("fail_stop_timeout_s", _TOLERANCE.fail_stop_timeout_s))
+    return tolerance.correlated_failure.within_s + tolerance.fail_stop_timeout_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,9 +38,8 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
         if spark.mode == REAL_TIME:
             return RowsFeed(task, state, batch, spark, refuse=refuse)
         return RecutFeed(task, state, batch, spark.first_positions, refuse=partial(refuse, 0), of_users=spark.of_users)
-    params = job.plan.settings.sources[task.operator.name]
-    schemas = None
-    for format in (params.get("format"), params.get("key_format")):
+    schemas, source = None, task.operator.source
+    for format in (source.format, source.key_format):
         if format not in KINDS:
             continue
         if isinstance(around.schemas, AbsentSchemas):
@@ -48,12 +47,12 @@ def feed_of(job: JobView, task: TaskLayout, state: TaskCuts, batch: int, around:
         if format == "protobuf" and (absent := protobuf_schemas.missing()):
             raise NoRegistry(f"source {task.operator.name} reads {format}, and {absent}")
         schemas = schemas or Fetched(around.schemas, around.asks, around.time_ms)
-    return SourceFeed(task, state, batch, params, now_ms=around.clock_ms(), schemas=schemas)
+    return SourceFeed(task, state, batch, now_ms=around.clock_ms(), schemas=schemas)
 
 
 def table_tasks(job: JobView) -> list[str]:
     """Names of the source tasks that read tables."""
-    tables = job.plan.settings.tables
+    tables = job.plan.tables
     return [
         task_name(s.operator, index) for s in job.plan.sources if s.operator in tables for index in range(len(s.owners))
     ]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from msgspec import structs
 
@@ -41,7 +40,6 @@ class SourceFeed(Feed):
 
     Args:
         task, state, batch: as in Feed.
-        params: settings of the source in the job file.
         schemas: schemas of the records, if the records name theirs.
 
     Attributes:
@@ -53,27 +51,27 @@ class SourceFeed(Feed):
         task: TaskLayout,
         state: TaskCuts,
         batch: int,
-        params: Mapping[str, Any],
         now_ms: float = 0.0,
         schemas: Fetched | None = None,
     ) -> None:
         super().__init__(task, state, batch)
-        self._lateness_us = int(float(params.get("allowed_lateness_s") or 0) * 1_000_000)
+        source = task.operator.source
+        self._lateness_us = int(source.allowed_lateness_s * 1_000_000)
         self._schemas, self._kept_out, self._let_in = schemas, set[int](), set[int]()
         self.resumes: Callable[[], None] = lambda: None
         known = NO_SCHEMAS if schemas is None else schemas.known
-        self._reading, self._table = TopicCuts(task, params, known), bool(params.get("table"))
-        self._wanted = wanted_of(params)
-        self._names_schemas, self._keys_name_schemas = (params.get(one) in KINDS for one in ("format", "key_format"))
+        self._reading, self._table = TopicCuts(task, known), bool(source.table)
+        self._wanted = wanted_of(source)
+        self._names_schemas, self._keys_name_schemas = source.format in KINDS, source.key_format in KINDS
         self._waiting = {r.partition: self._from(r.stop) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
-        after_ms = (_ms(params.get("idle_after_s")), _ms(params.get("close_after_idle_s")))
+        after_ms = (_ms(source.idle_after_s), _ms(source.close_after_idle_s))
         self.idling = None if self._table else Idling(*after_ms, now_ms)
         self._prepared: dict[int, Read] = {}
         assert task.source is not None
         self._leaping = None if self._table else Leaping(task.source.topic, max(self._lateness_us, LEAST_LEAP_US))
         self._reads, self._gives_up, self._sealed = True, False, 0
-        self.continues = params.get("on_data_loss") == "continue"
+        self.continues = source.on_data_loss == "continue"
 
     @property
     def records(self) -> int:
@@ -341,4 +339,4 @@ class SourceFeed(Feed):
 
 
 def _ms(seconds: float | None) -> float | None:
-    return None if seconds is None else float(seconds) * 1000
+    return None if seconds is None else seconds * 1000

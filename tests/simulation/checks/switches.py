@@ -5,13 +5,12 @@ Source: MECHANISMS H3, H4 and H6, PROTOCOL 8.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Change, generation_of
-from holdfast.schemas.job_settings import CALM_MS
+from holdfast.schemas.plan_settings import TolerancePlan
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
@@ -36,16 +35,16 @@ class _Trace:
     rungs: dict[str, Rung | None] = field(default_factory=dict)
 
     @property
-    def _tolerance(self) -> Mapping[str, Any]:
-        return self.plan.spec["fault_tolerance"]  # type: ignore[no-any-return]
+    def _tolerance(self) -> TolerancePlan:
+        return self.plan.settings.fault_tolerance
 
     @property
     def _calm_us(self) -> int:
-        return 1000 * int(self._tolerance["hybrid"].get("calm_ms", CALM_MS))
+        return 1000 * self._tolerance.hybrid.calm_ms
 
     @property
     def _lasts_us(self) -> int:
-        return int(self._tolerance["fail_stop_timeout_s"] * 1_000_000) + self._calm_us + LASTS_US
+        return int(self._tolerance.fail_stop_timeout_s * 1_000_000) + self._calm_us + LASTS_US
 
     def read(self, one: Written) -> Iterator[str]:
         if one.partition.topic == TOPICS.assignments:

@@ -51,7 +51,7 @@ def decoded(raw: dict[str, Any], keys: list[bytes | None], schemas: Known, gone:
         raw = {**raw, "sources": joined, "operators": {"o": join}, "queries": {"q": {"input": "o"}}}
     made = plan(complete(interpret(raw)), None, "holdfast", [])
     source = next(one for one in made.operators if one.name == "s")
-    decoder = SourceDecoder(source, made.spec["sources"]["s"], schemas)
+    decoder = SourceDecoder(source, schemas)
     values = [None if gone else json.dumps({"n": n}).encode() for n in range(len(keys))]
     places = np.arange(len(keys))
     about = Metadata(places, places, places, keys)

@@ -162,7 +162,6 @@ WRONG: list[dict[str, Any]] = [
     {"spec": {"fault_tolerance": {"rebalance_period_s": "often"}}},
     {"spec": {"queries": {"q": {"priority": "high"}}}},
     {"spec": {"queries": ["q"]}},
-    {"spec": {"sources": [1]}},
     {"generation": "x-1"},
     {"generation": "7-abcdef\n"},
     {"generation": "\u0667-abcdef"},

@@ -34,7 +34,7 @@ def test_a_plan_names_the_table_and_no_topic() -> None:
     assert (made.sink_partitions, user_topics.named(spec)) == ({}, {"s"})
     assert (unsound(made), made.warnings) == ("", ())
     torn = structs.replace(sink, params={**sink.params, "sql": {"database": "shop"}})
-    assert "its database, its table" in unsound(structs.replace(made, operators=(made.operators[0], torn)))
+    assert "missing required field `table`" in unsound(structs.replace(made, operators=(made.operators[0], torn)))
     assert JobSpec.model_validate(spec.as_plain()) == spec
 
 

@@ -64,7 +64,7 @@ def test_a_plan_names_the_folder_and_no_topic_and_gathers_rows_for_ten_seconds()
     assert (made.sink_partitions, user_topics.named(spec)) == ({}, {"s"})
     assert unsound(made) == ""
     torn = structs.replace(sink, params={**sink.params, "parquet": {"path": 1}})
-    assert "its folder" in unsound(structs.replace(made, operators=(made.operators[0], torn)))
+    assert "Expected `str`, got `int`" in unsound(structs.replace(made, operators=(made.operators[0], torn)))
     assert JobSpec.model_validate(spec.as_plain()) == spec
 
 

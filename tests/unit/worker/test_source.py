@@ -36,7 +36,7 @@ class Source:
         share = SourceShare("in", (0, 1), {0: 0, 1: 0})
         self.task = TaskLayout("src-0", 0, operator, (), (), (), share)
         state = beginning({"src-0": {0: 0, 1: 0}}).tasks["src-0"]
-        self.feed = SourceFeed(self.task, state, 0, params, schemas=schemas)
+        self.feed = SourceFeed(self.task, state, 0, schemas=schemas)
         self.reader.assign({Partition("in", p): o for p, o in self.feed.positions().items()})
         self.batch = 0
 

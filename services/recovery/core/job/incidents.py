@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
 from holdfast.schemas.assignments import PRIMARY, Change, Copy, job_key, job_key_of, unit_key
 from holdfast.schemas.incidents import Incident, Place
-from holdfast.schemas.job_settings import CorrelatedFailure
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.buffering import UPSTREAM, buffering, rolls_back
@@ -24,7 +22,7 @@ from holdfast.services.recovery.core.job.consumption import Consumption
 from holdfast.services.recovery.core.job.incident import AGAIN_US, Scene, next_record
 from holdfast.services.recovery.core.job.recovery_plan import Query
 from holdfast.services.recovery.core.placement.room import Room
-from holdfast.services.recovery.core.unit.facts.terms import FAIL_STOP_S, Part
+from holdfast.services.recovery.core.unit.facts.terms import Part
 from holdfast.services.recovery.core.unit.rules import stranding
 from holdfast.services.recovery.core.unit.situation import Situation
 
@@ -33,7 +31,6 @@ GATHER_US = 200_000
 
 NEVER = 2**53
 """A line that no unit is on."""
-_DEFAULT = CorrelatedFailure()
 
 
 @dataclass(slots=True)
@@ -63,15 +60,14 @@ class _Job:
     @classmethod
     def of(cls, plan: Plan) -> _Job:
         tolerance = plan.settings.fault_tolerance
-        when: dict[str, Any] = tolerance.get("correlated_failure") or {}
         queries = {name: Query(units, float(priority(plan, name))) for name, units in needed(plan).items()}
         return cls(
             plan,
             queries,
-            int(when.get("workers") or _DEFAULT.workers),
-            round(float(when.get("within_s") or _DEFAULT.within_s) * 1_000_000),
+            tolerance.correlated_failure.workers,
+            round(tolerance.correlated_failure.within_s * 1_000_000),
             buffering=buffering(plan),
-            patience_us=round(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
+            patience_us=round(tolerance.fail_stop_timeout_s * 1_000_000),
             above={} if buffering(plan) == UPSTREAM else upstream(plan),
         )
 

@@ -78,7 +78,7 @@ class Situation:
     crash_age_us: int = 0
     others_safe: Callable[[], bool] = lambda: True
     outranked: Outranked | None = None
-    policy: str = ""
+    policy: str = "sweep"
     policy_open: bool = False
     rollback: Rollback = NOWHERE
     joins: int = 0

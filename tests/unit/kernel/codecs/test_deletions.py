@@ -84,7 +84,7 @@ def test_a_key_that_cannot_be_read_is_refused_with_the_reason(key: list[str], gi
 
 def decoder(**params: Any) -> SourceDecoder:
     fields = {"name": "string", "n": "int", **({DELETED: "bool?"} if params.get("table") else {})}
-    return SourceDecoder(OperatorPlan("s", "source", 1, (), params, fields), params)
+    return SourceDecoder(OperatorPlan("s", "source", 1, (), params, fields))
 
 
 def test_rows_and_deletions_come_in_the_order_of_their_records() -> None:

@@ -53,7 +53,7 @@ def letters_of(layout: UnitLayout, given: dict[str, list[int]], size: int) -> li
     """Records n of each source have the id n, lie at offset 2 n + 1, and have the event times that are given, in s."""
     unit, found = Unit(layout, StateStore(MemoryImage(), [])), list[DeadLetter]()
     sources = {task.operator.name: task for task in layout.tasks if task.source is not None}
-    cuts = {name: TopicCuts(task, planned(JOB).spec["sources"][name]) for name, task in sources.items()}
+    cuts = {name: TopicCuts(task) for name, task in sources.items()}
     for batch, start in enumerate(range(0, len(given["a"]), size), start=1):
         fed = {}
         for name, times in given.items():

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from holdfast.schemas.job_settings import FaultTolerance
+from holdfast.schemas.plan_settings import TolerancePlan
 
-_DEFAULTS = FaultTolerance()
+_DEFAULTS = TolerancePlan()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,21 +23,16 @@ class Promise:
     cool_down_us: least time between two changes of scheme that no user asked for.
     """
 
-    recovery_ms: float = float(_DEFAULTS.recovery_time_ms)
+    recovery_ms: float = _DEFAULTS.recovery_time_ms
     exact: bool = True
     weights: Mapping[str, float] = field(default_factory=dict)
     cool_down_us: int = round(_DEFAULTS.cool_down_s * 1_000_000)
 
 
-def promise(tolerance: Mapping[str, Any], exact: bool = True) -> Promise:
+def promise(tolerance: TolerancePlan, exact: bool = True) -> Promise:
     """Reads the section `fault_tolerance` of a job.
 
     exact: true if the unit replays, see Promise.
     """
-    cool_down_s = tolerance.get("cool_down_s")
-    return Promise(
-        float(tolerance.get("recovery_time_ms") or _DEFAULTS.recovery_time_ms),
-        exact,
-        weights=dict(tolerance.get("weights") or {}),
-        cool_down_us=round((_DEFAULTS.cool_down_s if cool_down_s is None else float(cool_down_s)) * 1_000_000),
-    )
+    cool_down_us = round(tolerance.cool_down_s * 1_000_000)
+    return Promise(tolerance.recovery_time_ms, exact, tolerance.weights, cool_down_us)

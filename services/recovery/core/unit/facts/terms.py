@@ -6,11 +6,10 @@ Source: JOBS "fault_tolerance", PROTOCOL 8.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from holdfast.schemas.assignments import unit_key
 from holdfast.schemas.incidents import Place
-from holdfast.schemas.job_settings import CALM_MS
+from holdfast.schemas.plan_settings import TolerancePlan
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.gaps import skipping_units
 from holdfast.services.kernel.plans.pinning import ANY, Pin, pins
@@ -19,8 +18,7 @@ from holdfast.services.recovery.core.placement.domains import ZONE
 from holdfast.services.recovery.core.unit.facts.promise import Promise, promise
 from holdfast.services.recovery.core.unit.facts.schemes import ADAPTIVE, SCHEMES, Rung
 
-FAIL_STOP_S = 30.0
-REBALANCE_S = 60.0
+_DEFAULTS = TolerancePlan()
 CUTTING = ("source", "spark")
 """Kinds of operators whose batches the leader of their unit cuts."""
 
@@ -139,15 +137,15 @@ class Terms:
 
     asked: Asked
     misses: int | None = None
-    fail_stop_us: int = int(FAIL_STOP_S * 1_000_000)
+    fail_stop_us: int = int(_DEFAULTS.fail_stop_timeout_s * 1_000_000)
     inputs_held: bool = True
-    calm_us: int = CALM_MS * 1000
+    calm_us: int = _DEFAULTS.hybrid.calm_ms * 1000
     pin: Pin = ANY
     host: str = ""
-    rebalance_us: int = int(REBALANCE_S * 1_000_000)
+    rebalance_us: int = int(_DEFAULTS.rebalance_period_s * 1_000_000)
     spread: str = ZONE
     priority: int = LEAST
-    policy: str = ""
+    policy: str = _DEFAULTS.checkpoint.policy
     promise: Promise = field(default_factory=Promise)
     planned: bool = False
     delivers: bool = False
@@ -175,23 +173,22 @@ class Terms:
 def terms(plan: Plan) -> dict[str, Terms]:
     """Returns the terms of each unit of the plan, by unit key."""
     tolerance, placement = plan.settings.fault_tolerance, plan.settings.placement
-    hybrid: dict[str, Any] = tolerance.get("hybrid") or {}
     skipping = skipping_units(plan)
     cutting = {operator.name for operator in plan.operators if operator.kind in CUTTING}
     offset, important, pinned = int(plan.generation.split("-")[0]), priorities(plan), pins(plan)
     return {
         (key := unit_key(plan.job, plan.generation, unit.name)): Terms(
             Asked(unit.scheme if unit.scheme in (*SCHEMES, ADAPTIVE) else "none", offset),
-            misses=tolerance.get("misses"),
-            fail_stop_us=int(float(tolerance.get("fail_stop_timeout_s") or FAIL_STOP_S) * 1_000_000),
-            inputs_held=hybrid.get("inputs", "held") == "held",
-            calm_us=1000 * int(hybrid.get("calm_ms", CALM_MS)),
+            misses=tolerance.misses,
+            fail_stop_us=int(tolerance.fail_stop_timeout_s * 1_000_000),
+            inputs_held=tolerance.hybrid.inputs == "held",
+            calm_us=1000 * tolerance.hybrid.calm_ms,
             pin=pinned[key],
             host=unit.host,
-            rebalance_us=int(float(tolerance.get("rebalance_period_s") or REBALANCE_S) * 1_000_000),
-            spread=placement.get("spread_by") or ZONE,
+            rebalance_us=int(tolerance.rebalance_period_s * 1_000_000),
+            spread=placement.spread_by,
             priority=important[unit.name],
-            policy=(tolerance.get("checkpoint") or {}).get("policy", ""),
+            policy=tolerance.checkpoint.policy,
             promise=promise(tolerance, unit.name not in skipping),
             planned=unit.planned,
             delivers=unit.delivers,

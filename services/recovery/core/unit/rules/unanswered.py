@@ -49,7 +49,7 @@ def rollback_refusal(s: Situation) -> str:
     if s.terms.host:
         return "Spark has checkpoints of its own"
     if s.policy != ALIGNED:
-        return f"there are no global checkpoints under the policy {s.policy or 'sweep'}, only under {ALIGNED}"
+        return f"there are no global checkpoints under the policy {s.policy}, only under {ALIGNED}"
     if s.rollback.complete < 0:
         return "no global checkpoint is complete yet"
     late = "what sends to it has gone back to an earlier global checkpoint: ask again, for all of them"
