@@ -63,7 +63,7 @@ async def run(settings: ControllerSettings) -> int:
     kinds = conductor.topics()
     conductor.begin(decider.standings, decider.jobs)
     begins = decider.begins(HISTORY_MS)
-    backlog = Backlog.of(log, begins, begins)
+    backlog = Backlog.of(log, begins)
     shell = Shell(conductor, log, backlog, time_ms)
     health = decider.health(lambda: conductor.core.acting)
     if settings.metrics_port:

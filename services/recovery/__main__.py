@@ -46,7 +46,7 @@ async def run(settings: RecoverySettings) -> int:
         Partition(topics.events, 0): "events",
     }
     begins = decider.begins(HISTORY_MS) | recent(log, Partition(topics.events, 0), LEARNT_MS)
-    backlog = Backlog.of(log, begins, begins)
+    backlog = Backlog.of(log, begins)
     replica = Replica(
         settings.recovery, topics, log.appender(settings.recovery), backlog, beat_ms=settings.heartbeat_interval_ms,
         calm_ms=settings.balance_calm_s * 1000 or None, begun=decider.standings, unsealed=refused_by(log),

@@ -42,9 +42,6 @@ class Polling:
     ) -> None:
         self._log, self._now_us = log, now_us
         self._beats = Partition(topics.heartbeats, 0)
-        # Plans before the commands that concern them.
-        names = (topics.plans, topics.submit, topics.assignments, topics.heartbeats, topics.events)
-        kinds = [Partition(name, 0) for name in names]
         assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
         standings = read_standings(log, assigned)
         jobs = read_jobs(log, topics)
@@ -56,7 +53,7 @@ class Polling:
             name,
             topics,
             log.appender(name),
-            Backlog.of(log, kinds, begins),
+            Backlog.of(log, begins),
             beat_ms=beat_ms,
             now_us=now_us,
             calm_ms=calm_ms,

@@ -33,7 +33,7 @@ class HostedReplica:
         topics = (names.heartbeats, names.assignments, names.plans, names.submit, names.events)
         standings = read_standings(cluster.log, Partition(names.assignments, 0))
         partitions = {Partition(topic, 0): 0 for topic in topics} | {Partition(names.assignments, 0): standings.next}
-        appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions, partitions)
+        appender, backlog = cluster.log.appender(name), Backlog.of(cluster.log, partitions)
         self._protected: bool | None = None
         self._proposed: dict[str, Change] = {}
         self.replica = Replica(

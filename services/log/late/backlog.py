@@ -5,7 +5,7 @@ Source: PROTOCOL 0: a controller acts only once it has read the logs up to their
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.protocol import Log
@@ -18,13 +18,9 @@ class Backlog:
         self._left = {partition: end for partition, end in ends.items() if end > starts[partition]}
 
     @classmethod
-    def of(cls, log: Log, partitions: Iterable[Partition], begins: Mapping[Partition, int] | None = None) -> Backlog:
-        """The backlog of the partitions as of now.
-
-        begins: offsets at which reading begins, where it is not the partition's start.
-        """
-        wanted = list(partitions)
-        return cls(log.offsets(wanted, "start") | dict(begins or {}), log.offsets(wanted, "end"))
+    def of(cls, log: Log, begins: Mapping[Partition, int]) -> Backlog:
+        """The backlog as of now of a process that reads from these offsets."""
+        return cls(begins, log.offsets(begins, "end"))
 
     @property
     def left(self) -> list[Partition]:

@@ -42,10 +42,7 @@ class Condition:
 
     def view(self, now_ms: float) -> CopyView:
         """The view of the copy's tasks."""
-        commits, processing = self.commits, self._processing
-        skips = self._skipping.holds(commits)
-        undecided = processing.held is not None or skips
-        return CopyView(now_ms, self.flags, processing.batch, commits, undecided=undecided, skips=skips)
+        return CopyView(now_ms, self.flags, self.batch, self.commits, undecided=self.undecided, skips=self.skips)
 
     # -- how far it is ------------------------------------------------------------------------------------------------
 
@@ -90,14 +87,19 @@ class Condition:
         return not self.flags.process
 
     @property
+    def skips(self) -> bool:
+        """True if no batch may be done now, because some are being skipped."""
+        return self._skipping.holds(self.commits)
+
+    @property
     def undecided(self) -> bool:
         """True if the state holds an unfinished batch (code raised in it) or lacks batches that are to be skipped."""
-        return self._processing.held is not None or self._skipping.holds(self.commits)
+        return self._processing.held is not None or self.skips
 
     @property
     def data_wait(self) -> bool:
         """True if a batch is ready to be processed."""
-        return self.flags.process and self._processing.ready and not self._skipping.holds(self.commits)
+        return self.flags.process and self._processing.ready and not self.skips
 
     @property
     def busy(self) -> bool:

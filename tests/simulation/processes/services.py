@@ -177,16 +177,14 @@ class ReplicaProcess(Process):
         super().__init__(name, own, broker, timeline, random, failed)
 
     def start(self) -> None:
-        kinds = [Partition(name, 0) for name in (
-            self._topics.heartbeats, self._topics.assignments, self._topics.plans, self._topics.submit,
-            self._topics.events)]  # fmt: skip
         assigned, happened = Partition(self._topics.assignments, 0), Partition(self._topics.events, 0)
+        beats = Partition(self._topics.heartbeats, 0)
         standings = read_standings(self.link, assigned)
         self.began(standings.next, standings.assigned)
         jobs = read_jobs(self.link, self._topics)
-        begins = self.link.offsets(kinds[:1], "start") | positions(self.link, self._topics, jobs)
+        begins = self.link.offsets([beats], "start") | positions(self.link, self._topics, jobs)
         begins |= {assigned: standings.next} | self.link.offsets([happened], "end")
-        backlog = Backlog.of(self.link, kinds, begins)
+        backlog = Backlog.of(self.link, begins)
         self._reader = self.link.reader("replica")
         self._reader.assign(begins)
         self.replica = Replica(

@@ -106,7 +106,7 @@ def test_the_shell_is_fed_what_is_there_and_recent_and_the_group_continues_behin
     async def begin() -> Backlog:
         made = Decider("recovery", "r", DeciderSettings(cluster="t"))
         begins = made.begins(HISTORY_MS)
-        backlog = Backlog.of(log, begins, begins)
+        backlog = Backlog.of(log, begins)
         made.app(shell, {ASSIGNED: "assignments"}, begins, backlog)
         return backlog
 
