@@ -6,8 +6,6 @@ followed by the manifest. A plan made from a savepoint holds the seed, which is 
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 
 from holdfast.schemas.checkpoints import Entry
@@ -17,8 +15,6 @@ from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 
 FORMAT = 1
 """Format of the manifest and of the state files. A release reads every format up to its own."""
-
-ID = re.compile(r"[0-9a-f]{32}")
 
 
 class Task(msgspec.Struct, frozen=True):

@@ -93,7 +93,7 @@ class Seen:
     captured_batch = -1
     rests = still = output_trimmed = sinkmost = ended = data_wait = sparse = False
     followed = True
-    processed_ms = apply_ms = 0.0
+    apply_ms = 0.0
 
     def __init__(self, state: State, now_ms: float, policy: str, leads: bool, min_interval_ms: int) -> None:
         self.policy, self.leads = policy, leads

@@ -71,10 +71,6 @@ class Timed:
         return self.load * (self.now_ms - self.captured_ms)
 
     @property
-    def processed_ms(self) -> float:
-        return self.load * self.now_ms
-
-    @property
     def protected(self) -> Protected:
         waiting = int(not self.confirmed)
         return Protected(

@@ -57,15 +57,6 @@ def restrict(modules: Sequence[str] | None) -> None:
     _allowed[0] = modules
 
 
-def output_fields(reference: str, params: Mapping[str, Any], fields: Mapping[str, str]) -> dict[str, str]:
-    """The columns that come out.
-
-    Raises:
-        CodeUnavailable: when the code cannot be had or declares none.
-    """
-    return Declared.of(_create(reference, params), reference, fields).fields
-
-
 class PythonKind(OperatorKind[PythonSettings]):
     """The kind of Python operators: only the user's code knows its output, and which rows replace which."""
 

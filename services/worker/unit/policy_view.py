@@ -143,10 +143,6 @@ class PolicyView:
         return self._checkpoints.checkpointer.applier.apply_ms
 
     @property
-    def processed_ms(self) -> float:
-        return self._spent.process_ms
-
-    @property
     def waiting(self) -> int:
         return self._checkpoints.checkpointer.applier.waiting
 

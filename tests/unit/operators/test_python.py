@@ -20,7 +20,9 @@ from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
-from holdfast.services.kernel.errors import InvalidRecord, Retriable
+from holdfast.services.kernel.errors import InvalidRecord, JobRejected, Retriable
+from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
 from holdfast.services.kernel.operators.python import (
     CodeUnavailable,
@@ -29,7 +31,6 @@ from holdfast.services.kernel.operators.python import (
     PythonTask,
     State,
     load,
-    output_fields,
     restrict,
 )
 from holdfast.services.kernel.operators.user_state import KeyedTable, decode_key, encode_key
@@ -54,7 +55,7 @@ class Count(PythonOperator):
         return batch.select("key", TIME).with_columns(count=pl.Series(found))
 
 
-AT = "test_python.py, line 52, in on_batch"
+AT = "test_python.py, line 53, in on_batch"
 
 Batch = Callable[[pl.DataFrame, State, Context], Any]
 
@@ -79,8 +80,8 @@ class Runner:
     def __init__(self, code: type[PythonOperator] = Count, on_error: str = "dead-letter", **params: Any) -> None:
         vars(sys.modules[MODULE])["Code"] = code
         self.tables = DictTables()
-        declared = output_fields(f"{MODULE}:Code", params, FIELDS)
         settings = {"python": f"{MODULE}:Code", "params": params, "on_error": on_error}
+        declared = dict(catalogue.describe("python", settings, [Stream(FIELDS)]).fields)
         self._task = PythonTask(OperatorPlan("op", "python", 1, ("in",), settings, declared), FIELDS, self.tables)
         self.schema = with_time(schema(declared))
         self.watermark, self.batch = NO_WATERMARK, 0
@@ -247,8 +248,8 @@ def test_params_reach_the_code_and_output_may_depend_on_them_and_on_the_input() 
             return batch.select(pl.col("n").alias(self.to))
 
     assert Runner(Renamed, to="m").run([("a", 7)]).rows.to_dicts() == [{"m": 7, TIME: 1}]
-    with pytest.raises(CodeUnavailable, match=r"does not take the params .*'too': 1"):
-        output_fields(f"{MODULE}:Code", {"too": 1}, FIELDS)
+    with pytest.raises(JobRejected, match=r"does not take the params .*'too': 1"):
+        Runner(Renamed, too=1)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +283,7 @@ def test_a_package_allows_what_is_below_it() -> None:
 
 def test_a_restricted_process_loads_nothing_else() -> None:
     restrict(["other"])
-    with pytest.raises(CodeUnavailable, match="allow-list"):
+    with pytest.raises(JobRejected, match="allow-list"):
         Runner()
 
 
@@ -296,7 +297,7 @@ def test_a_restricted_process_loads_nothing_else() -> None:
     ],
 )
 def test_an_output_that_declares_no_columns_is_refused(output: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(JobRejected, match=message):
         Runner(operator(lambda *_: None, output))
 
 

@@ -23,7 +23,7 @@ class Watched:
 
     def __init__(self, change: Change = ALONE) -> None:
         self.measured, self.change, self.now_us = Measured(), change, 0
-        self.measured.decided(change, 0)
+        self.measured.decided(change)
 
     def hear(self, worker: str = "w1", after_s: float = 1.0, leads: bool = True, **costs: object) -> Watched:
         self.now_us += round(after_s * S_US)
@@ -32,7 +32,7 @@ class Watched:
 
     def decide(self, change: Change) -> Watched:
         self.change = change
-        self.measured.decided(change, self.now_us)
+        self.measured.decided(change)
         return self
 
     def facts(self, after_us: int = 0, lag: int = 0) -> Facts | None:

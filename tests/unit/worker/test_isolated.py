@@ -26,8 +26,8 @@ from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.errors import Divergence, InvalidRecord, Retriable
 from holdfast.services.kernel.operators import catalogue
+from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
-from holdfast.services.kernel.operators.python import output_fields
 from holdfast.services.kernel.operators.raises import NOTHING
 from holdfast.services.kernel.operators.user_code import CodeUnavailable
 from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
@@ -51,9 +51,9 @@ PATIENT = Isolation(patience_s=600.0)
 
 
 def planned(name: str, isolation: str = "process", key: Sequence[str] = (), **params: Any) -> OperatorPlan:
-    code = f"{MODULE}:{name}"
-    fields = output_fields(code, {k: v for k, v in params.items() if k != "loading"}, FIELDS)
-    settings = {"python": code, "params": params, "key": list(key), "isolation": isolation}
+    settings = {"python": f"{MODULE}:{name}", "params": params, "key": list(key), "isolation": isolation}
+    described = settings | {"params": {k: v for k, v in params.items() if k != "loading"}}
+    fields = dict(catalogue.describe("python", described, [Stream(FIELDS)]).fields)
     return OperatorPlan("o", "python", 1, ("in",), settings, fields)
 
 

@@ -57,7 +57,6 @@ class Unit:
     captured_ms: float = 0.0
     capture_ms: float = 0.0
     apply_ms: float = 0.0
-    processed_ms: float = 0.0
     waiting: int = 0
     waiting_since_ms: float = math.inf
     data_wait: bool = False

@@ -1,8 +1,9 @@
 """The planner in use: each step extends the plan by the MC-tree, or part of one, with the largest gain per unit.
 
 The paper divides a topology into sub-topologies, blocks and branches, because it lists MC-trees and their number
-explodes (planners/printed.py is that algorithm). The search of growth.py finds the best tree of every size without a
-list, over the whole topology at once: single units, branches, and trees across all sub-topologies are equal candidates.
+explodes (tests/support/printed_planner.py is that algorithm). The search of growth.py finds the best tree of every size
+without a list, over the whole topology at once: single units, branches, and trees across all sub-topologies are equal
+candidates.
 Source: MECHANISMS P8 and P9; docs/decisions/0145.
 """
 

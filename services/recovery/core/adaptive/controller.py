@@ -69,7 +69,7 @@ class Adaptive:
 
     def decided(self, before: Change | None, change: Change, now_us: int) -> None:
         """Takes a valid change of any replica."""
-        self._measured.setdefault(change.unit, Measured()).decided(change, now_us)
+        self._measured.setdefault(change.unit, Measured()).decided(change)
         if before is None or before.scheme != change.scheme or before.adaptive != change.adaptive:
             self._changed_us[change.unit] = now_us
             self._steady.pop(change.unit, None)

@@ -112,10 +112,7 @@ class _Heard:
 
 
 class Measured:
-    """Measurements of one unit by one reader.
-
-    led_us: time since which its present leader leads.
-    """
+    """Measurements of one unit by one reader."""
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, str], _Heard] = {}
@@ -123,17 +120,16 @@ class Measured:
         self._open, self._seek = Longest(), Longest()
         self._read, self._written = Slowest(), Slowest()
         self._leader = ("", "")
-        self.led_us = 0
 
     # -- what comes in ------------------------------------------------------------------------------------------------
 
-    def decided(self, change: Change, now_us: int) -> None:
+    def decided(self, change: Change) -> None:
         """Takes a valid change: drops the reports of copies that it does not name, and of a former leader."""
         named = {(copy.worker, copy.incarnation) for copy in change.copies}
         self._heard = {run: heard for run, heard in self._heard.items() if run in named}
         leader = ("", "") if change.committer is None else _run(change.committer)
         if leader != self._leader:
-            self._leader, self.led_us = leader, now_us
+            self._leader = leader
             self._heard.pop(leader, None)
 
     def read(self, worker: str, incarnation: str, costs: Costs, now_us: int) -> None:

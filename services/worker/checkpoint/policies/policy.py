@@ -49,7 +49,6 @@ class UnitView(Protocol):
         capturing: True while pieces of a run are written.
         confirmed: True if the holder of the unit's image has applied the last run, or no copy holds an image.
         capture_ms, apply_ms: cost of the last run that was written or applied here.
-        processed_ms: time spent on batches so far.
         primary, backup, load, replay_ms, gain_ms, paste_ms: terms of expected recovery (services/kernel/protection).
         waiting: number of runs of another copy that wait to be applied.
         waiting_since_ms: arrival time of the oldest of them if it can be applied now, otherwise math.inf.
@@ -106,8 +105,6 @@ class UnitView(Protocol):
     def capture_ms(self) -> float: ...
     @property
     def apply_ms(self) -> float: ...
-    @property
-    def processed_ms(self) -> float: ...
     @property
     def primary(self) -> str: ...
     @property

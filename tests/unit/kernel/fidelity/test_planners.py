@@ -11,10 +11,10 @@ from bench.model.topologies import FULL, MIXED, STRUCTURED, Setting, chain, join
 from holdfast.services.kernel.fidelity.planners.exact import exact
 from holdfast.services.kernel.fidelity.planners.greedy import greedy
 from holdfast.services.kernel.fidelity.planners.plan import Grown, value
-from holdfast.services.kernel.fidelity.planners.printed import Ranking, Seeding, printed
 from holdfast.services.kernel.fidelity.planners.structured import structure_aware
 from holdfast.services.kernel.fidelity.topology import Feed, Node, Substream, Topology, topology
 from holdfast.services.kernel.fidelity.trees import TooMany, mc_trees
+from tests.support.printed_planner import Ranking, Seeding, printed
 from tests.support.topologies import every_plan
 
 

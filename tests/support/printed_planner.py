@@ -15,17 +15,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from holdfast.services.kernel.fidelity.loss import Standing
-from holdfast.services.kernel.fidelity.planners.decomposition import (
-    Branch,
-    SubTopology,
-    blocks,
-    branches,
-    linked,
-    sub_topologies,
-)
 from holdfast.services.kernel.fidelity.planners.growth import MOST_SIZE, Growth, least_tree
 from holdfast.services.kernel.fidelity.planners.plan import Grown, Step, presence, value
 from holdfast.services.kernel.fidelity.topology import Topology
+from tests.support.decomposition import Branch, SubTopology, blocks, branches, linked, sub_topologies
 
 _EQUAL = 1e-12
 
