@@ -135,7 +135,7 @@ class AsOfJoin:
         left, late, refused, dropped = split_late(inputs[0], context.watermark_before, self._keep_late)
         if inputs[1].height:
             self._add(inputs[1], context.watermark_before, self._ends)
-        due = self._due(left, context)
+        due = self._held.due(left, context)
         rows = self._joined(self._order.of(due)) if due.height else self._nothing
         self._forget(self._ends, context.watermark)
         return Outcome(rows, late, refused, dropped=(dropped,))
@@ -145,15 +145,6 @@ class AsOfJoin:
         self._held.load(watermark)
         found = self._versions.scan(b"") if self._within is not None else ()
         return Ends({key: versions[-1][0] + (self._within or 0) for key, versions in found})
-
-    def _due(self, left: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
-        """The left rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
-        before = left.filter(left[TIME] < context.watermark)
-        if before.height < left.height:
-            self._held.add(left.filter(left[TIME] >= context.watermark), context.batch)
-        if context.watermark == context.watermark_before:
-            return before
-        return pl.concat([self._held.take(context.watermark), before])
 
     def remembered(self, watermark: int, wanted: Wanted) -> Iterator[Remembered]:
         """Yields right rows that may still match, by key and time, then waiting left rows."""

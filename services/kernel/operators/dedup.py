@@ -130,20 +130,11 @@ class Dedup:
         open_us = _open_us(self._within, context.watermark_before)
         slices = self._known_slices(context.watermark_before)
         rows, late, refused, dropped = split_late(inputs[0], open_us, self._keep_late)
-        due = rows if self._at_once else self._order.of(self._due(rows, context))
+        due = rows if self._at_once else self._order.of(self._held.due(rows, context))
         passed = due.filter(self._judged(due, open_us, slices)) if due.height else self._nothing
         if context.watermark > context.watermark_before:
             self._forget(slices, context.watermark)
         return Outcome(passed, late, refused, dropped=(dropped,))
-
-    def _due(self, rows: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
-        """The rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
-        before = rows.filter(rows[TIME] < context.watermark)
-        if before.height < rows.height:
-            self._held.add(rows.filter(rows[TIME] >= context.watermark), context.batch)
-        if context.watermark == context.watermark_before:
-            return before
-        return pl.concat([self._held.take(context.watermark), before])
 
     # -- judging rows -------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 import polars as pl
 
 from holdfast.services.kernel.codecs.frames import RowCodec
-from holdfast.services.kernel.operators.operator import TIME
+from holdfast.services.kernel.operators.operator import TIME, BatchContext
 from holdfast.services.kernel.state.table import Table
 
 
@@ -46,6 +46,15 @@ class HeldRows:
             self._table.put_many([batch.to_bytes(8, "big")], [(self._codec.encode(rows),)])
             heappush(self._leaving, (int(rows[TIME].max()), batch))  # type: ignore[arg-type]
             self._enter(rows)
+
+    def due(self, rows: pl.DataFrame, context: BatchContext) -> pl.DataFrame:
+        """The rows that the watermark has passed, of this batch and of earlier ones; the others wait."""
+        before = rows.filter(rows[TIME] < context.watermark)
+        if before.height < rows.height:
+            self.add(rows.filter(rows[TIME] >= context.watermark), context.batch)
+        if context.watermark == context.watermark_before:
+            return before
+        return pl.concat([self.take(context.watermark), before])
 
     def rows(self) -> pl.DataFrame:
         """The waiting rows, in the order of their event times."""

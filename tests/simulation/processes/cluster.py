@@ -23,7 +23,7 @@ from tests.simulation.observers.reassigned import Planned
 from tests.simulation.processes.engine import SharedNotes
 from tests.simulation.processes.hosts import INJECTED, DriverProcess, Errors, HostProcess, WorkerProcess
 from tests.simulation.processes.jobs import DrawnJob, Feed
-from tests.simulation.processes.services import VERSIONS, ControllerProcess, Process, ReplicaProcess
+from tests.simulation.processes.services import VERSIONS, ControllerProcess, Incarnation, Process, ReplicaProcess
 from tests.simulation.profiles import PROFILES
 
 NOTICE_US = (2_000, 30_000)
@@ -124,32 +124,25 @@ class Cluster:
     def start(self, role: str) -> None:
         """A new incarnation."""
         self._starts += 1
-        own = f"{role}/{self.timeline.time_ms:013d}-{self._starts:03d}"
+        own = f"{self.timeline.time_ms:013d}-{self._starts:03d}"
+        if role not in self._zones and role not in self._drivers:
+            own = f"{role}/{own}"
         random = Random(f"{self.seed}/{role}/{self._starts}")
+        of = Incarnation(role, own, self.broker, self.timeline, random, self._raised)
         if role in self._zones:
-            incarnation = own.partition("/")[2]
             self.processes[role] = WorkerProcess(
-                role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self._zones[role],
-                self._slots, self.images, self.captures, self.deadly, self.deadly_lines, self.errors,
-                self.upgraded.get(role, VERSIONS), self._costing,
+                of, self._zones[role], self._slots, self.images, self.captures, self.deadly, self.deadly_lines,
+                self.errors, self.upgraded.get(role, VERSIONS), self._costing,
                 self._standbys[role], old=role in self.old,
             )  # fmt: skip
         elif role in self._drivers:
-            incarnation = own.partition("/")[2]
-            self.processes[role] = DriverProcess(
-                role, incarnation, self.broker, self.timeline, random, self._raised, TOPICS, self.notes
-            )
+            self.processes[role] = DriverProcess(of, self.notes)
         elif role.startswith("recovery"):
-            self.processes[role] = ReplicaProcess(
-                role, own, self.broker, self.timeline, random, self._raised, TOPICS, self.calm_ms,
-                Planned(HALF, least_ms=0.0, wrong=self.planned) if self._reassigns else None,
-            )  # fmt: skip
+            reassignment = Planned(HALF, least_ms=0.0, wrong=self.planned) if self._reassigns else None
+            self.processes[role] = ReplicaProcess(of, self.calm_ms, reassignment)
         else:
             former = self.processes.get(role)
-            self.processes[role] = ControllerProcess(
-                role, own, self.broker, self.timeline, random, self._raised, TOPICS,
-                0 if former is None else former.clock_ahead_ms,
-            )  # fmt: skip
+            self.processes[role] = ControllerProcess(of, 0 if former is None else former.clock_ahead_ms)
         process = self.processes[role]
         if isinstance(process, HostProcess):
             process.ends = lambda: self._ends_itself(process)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Set
 from functools import partial
-from random import Random
 from typing import Any, Protocol
 from unittest import mock
 
 from holdfast.schemas import formats
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import LINE, At, Heartbeat, encode
-from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.heartbeats import Reporting
@@ -24,9 +23,8 @@ from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.worker.process import loop
 from holdfast.services.worker.process.loop import Worker
-from tests.simulation.kafka.broker import Broker
 from tests.simulation.kafka.link import LinkBlocking
-from tests.simulation.kafka.timeline import Timeline
+from tests.simulation.kafka.names import TOPICS
 from tests.simulation.observers.captures import Asked, Captures
 from tests.simulation.observers.formats import reading
 from tests.simulation.observers.images import Images
@@ -38,7 +36,7 @@ from tests.simulation.processes.services import (
     MIN_IDLE_US,
     ODD_VERSIONS,
     VERSIONS,
-    Failed,
+    Incarnation,
     Process,
 )
 from tests.support.odd import ODD
@@ -140,24 +138,14 @@ class HostProcess(Process):
     versions: Mapping[str, str] = VERSIONS
     reads = formats.FIRST
 
-    def __init__(
-        self,
-        name: str,
-        own: str,
-        broker: Broker,
-        timeline: Timeline,
-        random: Random,
-        failed: Failed,
-        topics: ClusterTopics,
-        zone: str,
-    ) -> None:
-        self._topics, self._zone = topics, zone
-        self._idle_us = random.choice(IDLES_US)
+    def __init__(self, of: Incarnation, zone: str) -> None:
+        self._zone = zone
+        self._idle_us = of.random.choice(IDLES_US)
         self.mute = self.stuck = self.hung = False
         self.ends: Callable[[], None] = lambda: None
         self.late_us = 0
         self.host: Hosting | None = None
-        super().__init__(name, own, broker, timeline, random, failed)
+        super().__init__(of)
 
     def begin_beating(self, host: Hosting, assigned: Assigned) -> None:
         """Once it has reached the broker. assigned: how units stand where it begins to read."""
@@ -204,7 +192,7 @@ class HostProcess(Process):
                 reads=self.reads,
             )
         )
-        partition = Partition(self._topics.heartbeats, 0)
+        partition = Partition(TOPICS.heartbeats, 0)
         self.timeline.after(self.late_us, lambda: self._signs.append(partition, record))
 
     def _costs(self) -> tuple[Costs, ...]:
@@ -216,13 +204,7 @@ class WorkerProcess(HostProcess):
 
     def __init__(
         self,
-        name: str,
-        own: str,
-        broker: Broker,
-        timeline: Timeline,
-        random: Random,
-        failed: Failed,
-        topics: ClusterTopics,
+        of: Incarnation,
         zone: str,
         slots: int,
         images: Images,
@@ -240,10 +222,10 @@ class WorkerProcess(HostProcess):
         self._slots, self._images, self._captures, self._deadly = slots, images, captures, deadly
         self._errors, self._deadly_lines = errors, deadly_lines
         self.dies: Callable[[At], None] = lambda at: None
-        kind = ODD if versions == ODD_VERSIONS else ("lenient", STRICT)[int(own[-1]) % 2]
-        self._version = f"{kind}-{name}"
+        kind = ODD if versions == ODD_VERSIONS else ("lenient", STRICT)[int(of.own[-1]) % 2]
+        self._version = f"{kind}-{of.name}"
         self.worker: Worker | None = None
-        super().__init__(name, own, broker, timeline, random, failed, topics, zone)
+        super().__init__(of, zone)
 
     def start(self) -> None:
         with reading(self.reads), mock.patch.object(loop, "Scheduler", partial(Asked, self._captures)):
@@ -253,7 +235,7 @@ class WorkerProcess(HostProcess):
         self.worker = Worker(
             Identity(self.name, self.own, self._zone, self._slots, standbys=self._standbys),
             self.link,
-            self._topics,
+            TOPICS,
             clock_ms=self.clock_ms,
             time_ms=self.time_ms,
             image=lambda _: MemoryImage(),
@@ -292,26 +274,16 @@ class WorkerProcess(HostProcess):
 class DriverProcess(HostProcess):
     """A Spark driver over an engine that is none."""
 
-    def __init__(
-        self,
-        name: str,
-        own: str,
-        broker: Broker,
-        timeline: Timeline,
-        random: Random,
-        failed: Failed,
-        topics: ClusterTopics,
-        shared: SharedNotes,
-    ) -> None:
+    def __init__(self, of: Incarnation, shared: SharedNotes) -> None:
         self._shared = shared
         self.driver: Host | None = None
-        super().__init__(name, own, broker, timeline, random, failed, topics, "")
+        super().__init__(of, "")
 
     def start(self) -> None:
         self.driver = Host(
             Identity(self.name, self.own, hosts=HOSTS),
             self.link,
-            self._topics,
+            TOPICS,
             engine=lambda plan, spark, topics: FakeEngine(self, self._shared, plan, spark, topics),
             fault=lambda: "",
             clock_ms=self.clock_ms,

@@ -9,9 +9,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from random import Random
+from typing import NamedTuple
 
 from holdfast.schemas.assignments import Change
-from holdfast.schemas.topics import ClusterTopics, Partition
+from holdfast.schemas.topics import Partition
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
@@ -27,6 +28,7 @@ from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.kafka.broker import Beginning, Broker
 from tests.simulation.kafka.link import Link
+from tests.simulation.kafka.names import TOPICS
 from tests.simulation.kafka.timeline import Timeline
 from tests.simulation.observers.hasty import watch
 from tests.simulation.processes.budgets import Planner
@@ -48,23 +50,32 @@ Failed = Callable[[str, Exception], None]
 """Called with a process that raised what it must not raise."""
 
 
-class Process(ABC):
-    """An incarnation of a process.
+class Incarnation(NamedTuple):
+    """A process from its start to its end.
 
     name: of its role, kept over restarts. own: unique.
     """
 
-    def __init__(self, name: str, own: str, broker: Broker, timeline: Timeline, random: Random, failed: Failed) -> None:
-        self.name, self.own, self.timeline, self.random = name, own, timeline, random
-        self.link = Link(own, broker, timeline, random)
+    name: str
+    own: str
+    broker: Broker
+    timeline: Timeline
+    random: Random
+    failed: Failed
+
+
+class Process(ABC):
+    def __init__(self, of: Incarnation) -> None:
+        self.name, self.own, self.timeline, self.random = of.name, of.own, of.timeline, of.random
+        self.link = Link(of.own, of.broker, of.timeline, of.random)
         self.link.wake = self.wake
         self.alive, self.frozen, self._begun = True, False, False
         self.clock_ahead_ms = 0
-        self._failed = failed
+        self._failed = of.failed
         self._turn_at: int | None = None
         self._turns = 0
         self._lag_us = 0
-        self.step_us = random.choice((1, 5, 20, 50, 200, 1_000))
+        self.step_us = of.random.choice((1, 5, 20, 50, 200, 1_000))
         self.begin()
 
     # -- what happens to it -------------------------------------------------------------------------------------------
@@ -160,36 +171,25 @@ class Process(ABC):
 class ReplicaProcess(Process):
     """A recovery replica."""
 
-    def __init__(
-        self,
-        name: str,
-        own: str,
-        broker: Broker,
-        timeline: Timeline,
-        random: Random,
-        failed: Failed,
-        topics: ClusterTopics,
-        calm_ms: int | None = None,
-        reassignment: Reassignment | None = None,
-    ) -> None:
-        self._topics, self._calm_ms, self._reassignment = topics, calm_ms, reassignment
+    def __init__(self, of: Incarnation, calm_ms: int | None = None, reassignment: Reassignment | None = None) -> None:
+        self._calm_ms, self._reassignment = calm_ms, reassignment
         self.replica: Replica | None = None
-        super().__init__(name, own, broker, timeline, random, failed)
+        super().__init__(of)
 
     def start(self) -> None:
-        assigned, happened = Partition(self._topics.assignments, 0), Partition(self._topics.events, 0)
-        beats = Partition(self._topics.heartbeats, 0)
+        assigned, happened = Partition(TOPICS.assignments, 0), Partition(TOPICS.events, 0)
+        beats = Partition(TOPICS.heartbeats, 0)
         standings = read_standings(self.link, assigned)
         self.began(standings.next, standings.assigned)
-        jobs = read_jobs(self.link, self._topics)
-        begins = self.link.offsets([beats], "start") | positions(self.link, self._topics, jobs)
+        jobs = read_jobs(self.link, TOPICS)
+        begins = self.link.offsets([beats], "start") | positions(self.link, TOPICS, jobs)
         begins |= {assigned: standings.next} | self.link.offsets([happened], "end")
         backlog = Backlog.of(self.link, begins)
         self._reader = self.link.reader("replica")
         self._reader.assign(begins)
         self.replica = Replica(
             self.own,
-            self._topics,
+            TOPICS,
             self.link.appender("replica"),
             backlog,
             BEAT_US // 1000,
@@ -203,7 +203,7 @@ class ReplicaProcess(Process):
             aside=Planner(self.timeline, Random(f"{self.own}/planner")),
         )
         watch(self.replica)
-        feed_kept(self._topics, jobs, self.replica.feed)
+        feed_kept(TOPICS, jobs, self.replica.feed)
         self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)
 
@@ -211,7 +211,7 @@ class ReplicaProcess(Process):
         assert self.replica is not None
         core, changed = self.replica.core, False
         for chunk in self._reader.poll(0):
-            changed |= chunk.partition.topic != self._topics.heartbeats
+            changed |= chunk.partition.topic != TOPICS.heartbeats
             for message in chunk.messages:
                 self.replica.read(chunk.partition, message.offset(), message.timestamp()[1], message.value())
         self.replica.turn()
@@ -232,20 +232,10 @@ class ControllerProcess(Process):
     clock_ahead_ms: of its host.
     """
 
-    def __init__(
-        self,
-        name: str,
-        own: str,
-        broker: Broker,
-        timeline: Timeline,
-        random: Random,
-        failed: Failed,
-        topics: ClusterTopics,
-        clock_ahead_ms: int,
-    ) -> None:
-        self._topics, self._started_ahead_ms = topics, clock_ahead_ms
+    def __init__(self, of: Incarnation, clock_ahead_ms: int) -> None:
+        self._started_ahead_ms = clock_ahead_ms
         self.core: Controller | None = None
-        super().__init__(name, own, broker, timeline, random, failed)
+        super().__init__(of)
         self.clock_ahead_ms = clock_ahead_ms
 
     def time_ms(self) -> int:
@@ -255,11 +245,11 @@ class ControllerProcess(Process):
         self.core = Controller(self.own, BEAT_US // 1000)
         self.conductor = Conductor(
             self.link,
-            self._topics,
+            TOPICS,
             self.core,
             self.time_ms,
             Means(VERSIONS, ["tests"]),
-            rooting=Rooting(self.own, self._topics, JOBS_EVERY, Random(f"{self.own}/safe").choice(SAFE_S)),
+            rooting=Rooting(self.own, TOPICS, JOBS_EVERY, Random(f"{self.own}/safe").choice(SAFE_S)),
         )
         self._polling = Polling(self.conductor, self.link, self.time_ms)
         self.began(self._polling.decided, self.core.goals.standings.assigned)
