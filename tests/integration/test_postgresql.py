@@ -22,7 +22,8 @@ import pytest
 from holdfast.services.kernel.codecs.fields import schema
 from holdfast.services.worker.sinks import sql_database
 from holdfast.services.worker.sinks.sql_database import connect
-from tests.support.sql_site import FIELDS, ODD_FIELDS, ODD_ROWS, Site, killed_everywhere, table
+from tests.support.outside_site import FIELDS, killed_everywhere
+from tests.support.sql_site import ODD_FIELDS, ODD_ROWS, Site, table
 
 absent = importlib.util.find_spec("psycopg") is None or not all(map(shutil.which, ("initdb", "pg_ctl")))
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(absent, reason="no PostgreSQL, or no psycopg")]
