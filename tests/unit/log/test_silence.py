@@ -9,18 +9,18 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.kafka.client import ANSWER_S
 from holdfast.services.log.kafka.scan import Scanner
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.log.protocol import Chunk, Message, Reader
+from holdfast.services.log.protocol import Chunk, Message
 from holdfast.services.log.silence import Silence
 from holdfast.services.view.reading import Watch
 from holdfast.services.view.tailing import read_topic
+from tests.support.slow_log import ROWS, SlowLog
 
 ROOT = Path(__file__).parents[3]
-ROWS = Partition("rows", 0)
 WORK_S = 100 * ANSWER_S
 
 CLOCKS = {"monotonic", "time", "perf_counter", "monotonic_ns", "clock", "clock_s", "_clock", "_clock_s", "clock_ms"}
@@ -42,66 +42,42 @@ class Clock:
         return self.now_s
 
 
-class Tired(MemoryLog):
-    """Three records, one a poll; each poll takes a second of the clock, and every second one gives nothing."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(lambda: 0)
-        self._clock, self._polls = clock, 0
-        self.create([TopicSpec(ROWS.topic)])
-        appender = self.appender("test")
-        for value in (b"1", b"2", b"3"):
-            appender.append(ROWS, value)
-        appender.flush(1)
-
-    def reader(  # type: ignore[override]
-        self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
-    ) -> Reader:
-        made = super().reader(name)
-        poll = made.poll
-
-        def slowly(timeout_s: float, max_messages: int = 1) -> list[Chunk]:
-            self._clock.now_s += 1.0
-            self._polls += 1
-            return [] if self._polls % 2 else poll(0, 1)
-
-        made.poll = slowly  # type: ignore[method-assign]
-        return made
+def tired() -> SlowLog:
+    """A log of which every second poll gives nothing."""
+    return SlowLog(lambda poll: poll % 2 == 0)
 
 
-def scanned(log: Tired, clock: Clock, end: int) -> Iterator[Message]:
+def scanned(log: SlowLog, end: int) -> Iterator[Message]:
     class Unanswering:
         def unanswered(self, what: str, why: str) -> Retriable:
             return Retriable(f"{what}: {why}")
 
-    scanner = Scanner(cast(Any, Unanswering()), "test", clock)
+    scanner = Scanner(cast(Any, Unanswering()), "test", log.clock)
     scanner._idle.append(cast(Any, log.reader("scan")))
     return scanner.scan(ROWS, 0, end)
 
 
 def test_a_scan_waits_as_long_as_its_caller_works() -> None:
-    clock = Clock()
-    seen = []
-    for message in scanned(Tired(clock), clock, end=3):
+    log, seen = tired(), []
+    for message in scanned(log, end=3):
         seen.append(message.value())
-        clock.now_s += WORK_S
+        log.now_s += WORK_S
     assert seen == [b"1", b"2", b"3"]
 
 
 def test_a_scan_whose_kafka_is_silent_says_so() -> None:
-    clock = Clock()
-    records = scanned(Tired(clock), clock, end=9)
+    log = tired()
+    records = scanned(log, end=9)
     with pytest.raises(Retriable, match="nothing came"):
         list(records)
-    assert clock.now_s <= 2 * (3 + ANSWER_S) + 2
+    assert log.now_s <= 2 * (3 + ANSWER_S) + 2
 
 
 def test_a_topic_is_followed_to_its_end_however_slowly_its_rows_are_shown() -> None:
-    clock = Clock()
-    seen = []
-    for _, message in read_topic(Tired(clock), ROWS.topic, 1, until_idle_s=3.0, clock=clock):
+    log, seen = tired(), []
+    for _, message in read_topic(log, ROWS.topic, 1, until_idle_s=3.0, clock=log.clock):
         seen.append(message.value())
-        clock.now_s += WORK_S
+        log.now_s += WORK_S
     assert seen == [b"1", b"2", b"3"]
 
 
