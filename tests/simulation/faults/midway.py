@@ -117,20 +117,17 @@ def rolling_back(cluster: Cluster, fault: Fault) -> None:
     process = cluster.processes[fault.target[0]]
     assert isinstance(process, WorkerProcess)
     process.mute = True
-    until_us = cluster.timeline.now_us + fault.ms * 1000 + ANSWERS_WITHIN_US
 
     def answer() -> None:
         process.mute = False
-        look()
+        cluster.timeline.look(rolls_back, LOOK_US, ANSWERS_WITHIN_US)
 
-    def look() -> None:
-        changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
-        found = next((change for change in changes if stance(change) is Stance.SWITCHED), None)
+    def rolls_back() -> bool:
+        found = _first(cluster, Stance.SWITCHED)
         if found is not None:
             cluster.story.tell(f"{found.unit} rolls back: {fault.detail}")
             MIDWAY[fault.detail](cluster, fault, found)
-        elif cluster.timeline.now_us < until_us:
-            cluster.timeline.after(LOOK_US, look)
+        return found is not None
 
     cluster.timeline.after(fault.ms * 1000, answer)
 
@@ -139,19 +136,15 @@ def moving(cluster: Cluster, fault: Fault) -> None:
     """detail: a unit, a worker and a row of STRUCK, done to the unit once a copy catches up there."""
     unit, worker, what = fault.detail.split(" ", 2)
     cluster.submit({"command": "move", "job": NAME, "unit": unit, "worker": worker})
-    until_us = cluster.timeline.now_us + MOVES_WITHIN_US
 
-    def look() -> None:
-        changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
-        named = (change for change in changes if change.unit.endswith(f"/{unit}"))
-        found = next((change for change in named if stance(change) is Stance.MOVING), None)
+    def moves() -> bool:
+        found = _first(cluster, Stance.MOVING, f"/{unit}")
         if found is not None:
             cluster.story.tell(f"{found.unit} moves: {what}")
             STRUCK[what](cluster, fault, found)
-        elif cluster.timeline.now_us < until_us:
-            cluster.timeline.after(LOOK_US, look)
+        return found is not None
 
-    look()
+    cluster.timeline.look(moves, LOOK_US, MOVES_WITHIN_US)
 
 
 def reassigning(cluster: Cluster, fault: Fault) -> None:
@@ -161,23 +154,20 @@ def reassigning(cluster: Cluster, fault: Fault) -> None:
         for change in _units(replica) if replica.replica else ():
             if change.unit.endswith(f"/{unit}"):
                 replica.replica.core.known.reassignment.want(change.unit, worker)  # type: ignore[union-attr]
-    until_us = cluster.timeline.now_us + MOVES_WITHIN_US
 
-    def look() -> None:
-        changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
-        found = next((change for change in changes if stance(change) is Stance.REASSIGNING), None)
+    def moves() -> bool:
+        found = _first(cluster, Stance.REASSIGNING)
         if found is not None and cluster.healed_us is None:
             cluster.story.tell(f"the standby of {found.unit} moves: {what}")
             BACKED[what](cluster, fault, found)
-        elif cluster.timeline.now_us < until_us and cluster.healed_us is None:
-            cluster.timeline.after(LOOK_US, look)
+        return found is not None or cluster.healed_us is not None
 
-    look()
+    cluster.timeline.look(moves, LOOK_US, MOVES_WITHIN_US)
 
 
 def left_behind(cluster: Cluster, fault: Fault) -> None:
     """A standby does not read the cut log until it is trimmed past where the standby is; then its leader dies."""
-    changes = [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
+    changes = _changes(cluster)
     leading = {change.copies[0].worker for change in changes if change.copies}
     pairs = {
         change.unit: (change.copies[0].worker, change.copies[1].worker)
@@ -203,6 +193,16 @@ def left_behind(cluster: Cluster, fault: Fault) -> None:
             cluster.timeline.after(AWARE_US, lambda: cluster.crash(leader, fault.ms, notice=True))
 
     look()
+
+
+def _first(cluster: Cluster, wanted: Stance, unit: str = "") -> Change | None:
+    """The first unit of that stance, and with that end of its name, that a replica knows of."""
+    found = (change for change in _changes(cluster) if change.unit.endswith(unit))
+    return next((change for change in found if stance(change) is wanted), None)
+
+
+def _changes(cluster: Cluster) -> list[Change]:
+    return [one for replica in cluster.replicas() if replica.replica for one in _units(replica)]
 
 
 def _units(process: object) -> list[Change]:

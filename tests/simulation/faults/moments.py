@@ -10,6 +10,7 @@ from holdfast.schemas import cuts
 from holdfast.schemas.cuts import Raised
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.core.tentative import State
+from holdfast.services.worker.unit.running import Running
 from tests.simulation.faults.fault import Fault
 from tests.simulation.faults.hosts import commits, during, fast, set_mute, slow, stall
 from tests.simulation.faults.network import cut, lag
@@ -17,6 +18,7 @@ from tests.simulation.kafka.names import kind_of
 from tests.simulation.processes.cluster import Cluster
 from tests.simulation.processes.hosts import WorkerProcess
 
+LOOK_US = 1_000
 FORK_DEAD_MS = 300
 THAWED_WITHIN_MS = 150
 """Longer than an assignment takes to follow an exit notice, and too short for the silence to count as a stop."""
@@ -116,11 +118,10 @@ def half_applied(cluster: Cluster, fault: Fault) -> None:
 
     For ms work takes so long that a run needs many turns.
     """
-    until_us = cluster.timeline.now_us + fault.ms * 1000
     for process in cluster.workers():
         process.step_us = 1_500
 
-    def look() -> None:
+    def applies() -> bool:
         applying = next((found for found in cluster.workers() if _applied_half(found)), None)
         if applying is not None:
             unit = _applied_half(applying)[0]
@@ -129,39 +130,41 @@ def half_applied(cluster: Cluster, fault: Fault) -> None:
             for other in cluster.workers():
                 if other is not applying and unit in commits(other):
                     cluster.crash(other.name, fault.ms, notice=True)
-        elif cluster.timeline.now_us < until_us:
-            cluster.timeline.after(1_000, look)
+        return applying is not None
 
-    look()
+    cluster.timeline.look(applies, LOOK_US, fault.ms * 1000)
 
 
 def _applied_half(process: WorkerProcess) -> list[str]:
     """The units whose suspended copies there have part of a run in their image."""
-    copies = process.worker._copies.here if process.worker is not None and process.alive and not process.frozen else {}
-    running = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
-    return [unit for unit, one in running if one.condition.suspended and one.checkpoints.checkpointer.applier.halfway]
+    return [
+        unit
+        for unit, one in _running(process)
+        if one.condition.suspended and one.checkpoints.checkpointer.applier.halfway
+    ]
 
 
 def fork_dies(cluster: Cluster, fault: Fault) -> None:
     """The first worker that is seen with a fork, within ms, dies count ms later."""
-    until_us = cluster.timeline.now_us + fault.ms * 1000
 
-    def look() -> None:
+    def forks() -> bool:
         forked = next((one for one in cluster.workers() if _forked(one)), None)
         if forked is not None:
             cluster.story.tell(f"{forked.name} has forked {' '.join(_forked(forked))}")
             cluster.timeline.after(fault.count * 1000, lambda: cluster.crash(forked.name, FORK_DEAD_MS, notice=True))
-        elif cluster.timeline.now_us < until_us:
-            cluster.timeline.after(1_000, look)
+        return forked is not None
 
-    look()
+    cluster.timeline.look(forks, LOOK_US, fault.ms * 1000)
 
 
 def _forked(process: WorkerProcess) -> list[str]:
     """The units that work at tentative batches there."""
+    return [unit for unit, one in _running(process) if one._line._state.state is State.FORKED]
+
+
+def _running(process: WorkerProcess) -> list[tuple[str, Running]]:
     copies = process.worker._copies.here if process.worker is not None and process.alive and not process.frozen else {}
-    running = [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
-    return [unit for unit, one in running if one._line._state.state is State.FORKED]
+    return [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
 
 
 STRIKES: Mapping[str, Callable[[Cluster, Fault, Partition, bytes], None]] = {

@@ -36,6 +36,16 @@ class Timeline:
         self._asked += 1
         heapq.heappush(self._due, (when_us, self._asked, deed))
 
+    def look(self, done: Callable[[], bool], every_us: int, within_us: int) -> None:
+        """Asks now and every so often, until it is done or the time is over."""
+        until_us = self.now_us + within_us
+
+        def ask() -> None:
+            if not done() and self.now_us < until_us:
+                self.after(every_us, ask)
+
+        ask()
+
     def run(self, until_us: int, wrong: Sequence[str] = ()) -> None:
         """Lets time pass until then, or until something is wrong."""
         due = self._due
