@@ -20,7 +20,7 @@ def test_a_copy_that_is_closed_lets_go_of_its_state() -> None:
     for partition in (0, 1):
         cluster.feed("orders", orders(200)[partition::2], partition)
     cluster.turn(100)
-    stores = [copy.running.store for copy in worker._copies.here.values() if copy.running is not None]
+    stores = [copy.running.checkpoints.store for copy in worker._copies.here.values() if copy.running is not None]
     assert sum(store.cached() for store in stores)
     cluster.place({unit: [] for unit in cluster.units})
     cluster.turn(10)

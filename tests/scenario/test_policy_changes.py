@@ -63,7 +63,7 @@ def test_from_the_record_on_every_unit_captures_as_the_new_policy_says() -> None
 
     pass_by(0, 150)
     follow(cluster, 1, "aligned", every_batches=7)
-    began = {one.layout.unit.name: one.condition.batch for one in copies(cluster)}
+    began = {one._unit.name: one.condition.batch for one in copies(cluster)}
     for unit, batches in pass_by(150, 300).items():
         first = next(batch for batch in batches if batch > began[unit])
         assert batches[-1] - first >= 35, unit

@@ -163,7 +163,7 @@ class Effects:
         self._around.control.remove(self._copy)
         if self.running is not None:
             self.running.close()
-            self._around.restores.run(self.running.store.release, lambda _: None, self._unit.key)
+            self._around.restores.run(self.running.checkpoints.store.release, lambda _: None, self._unit.key)
             self._around.left()
         self.running = None
 

@@ -49,7 +49,7 @@ def state_of(
 
 def costs_of(unit: str, spent: Spent, running: Running | None, now_ms: float, leads: bool) -> Costs:
     """The costs of a copy, for heartbeats and metrics; from any thread. `leads` is True if it commits for the unit."""
-    keys = 0 if running is None else running.store.keys
+    keys = 0 if running is None else running.checkpoints.store.keys
     marker, edges = None if running is None else running.condition.marker, spent.edges
     counts = {} if running is None or not leads else running.condition.counts
     return Costs(

@@ -50,23 +50,21 @@ class Running:
         build: Build,
         took_over: bool = False,
     ) -> None:
-        self.job, self.layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
-        self._key, epoch = unit.key, placed.epoch
-        self.store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
+        self._unit = unit
+        store = StateStore(rebuilt.image, rebuilt.tables, rebuilt.keys)
         self.turns: Turns
         self.condition: Condition
         wake = lambda: self.turns.wake()  # noqa: E731
         leads = lambda: self.condition.commits  # noqa: E731
-        self.outputs = Outputs(unit, rebuilt.marker, epoch, wake)
+        self.outputs = Outputs(unit, rebuilt.marker, placed.epoch, wake)
         self.intake = Intake(unit, rebuilt, gaps, leads=leads)
         done = self._processing = Processing(
-            unit, self.store, rebuilt.marker, self.intake, outputs=self.outputs, build=build
+            unit, store, rebuilt.marker, self.intake, outputs=self.outputs, build=build
         )
         cutter = self.intake.cutter
-        checks = self.checkpoints = Checkpoints(self, unit, rebuilt, self.store)
+        checks = self.checkpoints = Checkpoints(self, unit, rebuilt, store)
         self.cuts = Cuts(unit, self.intake, checks.held, leads=leads)
         self.publisher = ProgressPublisher(unit, done, checks, self.outputs, cutter=cutter)
-        self._waits = ResultWaits(unit, self.outputs, done.batch)
         self.raising = Raising(unit, rebuilt.marker, done, checks.checkpointer.log, wake=wake)
         self._answering = done.answers = Answering(unit, done, wake)
         self._skipping = Skipping(unit, done, checks, self.moment, wake=wake)
@@ -78,15 +76,16 @@ class Running:
         self.handlers = Handlers(
             self.condition, checks, self.intake, self.publisher.steps, hears=self._line.hears, wake=wake
         )
-        self.turns = Turns(self._tasks(), self._watched(), self.condition.view)
+        waits = ResultWaits(unit, self.outputs, done.batch)
+        self.turns = Turns(self._tasks(waits), self._watched(), self.condition.view)
         self._answering.place(placed.flags)
         self._skipping.place(placed.flags.commit, took_over)
-        self.raising.place(epoch, placed.flags)
-        self._around.checkpoints.join(self._key, self.policy_view)
+        self.raising.place(placed.epoch, placed.flags)
+        unit.around.checkpoints.join(unit.key, self.policy_view)
 
     # -- its turns ----------------------------------------------------------------------------------------------------
 
-    def _tasks(self) -> tuple[Task, ...]:
+    def _tasks(self, waits: ResultWaits) -> tuple[Task, ...]:
         """All tasks of a copy, in the order of a turn."""
         checks, cuts = self.checkpoints, self.cuts
         return (
@@ -110,7 +109,7 @@ class Running:
             Task("see what retention keeps", by_time(cuts.retention.due_ms), by_time(cuts.retention.look)),
             Task("apply another copy's checkpoint", checks.apply_due_ms, checks.apply, changes=True),
             Task("hold what comes too fast", never, lambda seen: self.intake.hold(seen.batch + 1, seen.suspended)),
-            Task("measure how long results take", never, self._waits.look),
+            Task("measure how long results take", never, waits.look),
             Task("publish progress", self.publisher.due_ms, self.publisher.look),
             Task("end if a frame could not be delivered", never, by_time(self.outputs.look_at_frames)),
         )
@@ -119,15 +118,17 @@ class Running:
         return (
             Watched("acknowledgements", self._awaits_answers, lambda: self.outputs.answers),
             Watched("acks of readers", lambda: self.condition.commits, lambda: self.outputs.retained),
-            Watched("a pause", lambda: self.condition.commits, lambda: self.job.rests),
-            Watched("users' topics", self._awaits_topics, lambda: (self._around.topics.answered, self.intake.answers)),
+            Watched("a pause", lambda: self.condition.commits, lambda: self._unit.job.rests),
+            Watched(
+                "users' topics", self._awaits_topics, lambda: (self._unit.around.topics.answered, self.intake.answers)
+            ),
         )
 
     def step(self, now_ms: float) -> bool:
         """Takes a turn. True if a batch was processed."""
         self._worked = False
         self.condition.changed()
-        with self._around.doing.traces.runs(self._key, self._processing.batch + 1):
+        with self._unit.around.doing.traces.runs(self._unit.key, self._processing.batch + 1):
             self.turns.take(now_ms)
         return self._worked
 
@@ -154,7 +155,7 @@ class Running:
             self.outputs.keep_rows()
         if before.commit != flags.commit:
             self.intake.cutter.release()
-            self.checkpoints.placed(self._around.clock_ms())
+            self.checkpoints.placed(self._unit.around.clock_ms())
         if flags.process and not before.process:
             self.checkpoints.checkpointer.activate(self._processing.batch)
         if flags.send and not before.send:
@@ -172,19 +173,19 @@ class Running:
         return self.checkpoints.next_batch_ms(seen) if self.condition.data_wait else math.inf
 
     def _process(self, seen: CopyView) -> None:
-        began_ms = done_ms = self._around.clock_ms()  # other copies have had their part of this turn
+        began_ms = done_ms = self._unit.around.clock_ms()  # other copies have had their part of this turn
         while self.condition.data_wait and self.checkpoints.next_batch_ms(seen) <= seen.now_ms:
             active = self._processing.do_next(self.condition.flags.send, self.raising.known(self._processing.batch + 1))
             seen = self.condition.view(seen.now_ms)
             if not seen.undecided:
                 self._batch_done(active)
-            done_ms = self._around.clock_ms()
+            done_ms = self._unit.around.clock_ms()
             if done_ms - began_ms > SLICE_MS:
                 break
-            self._around.doing.traces.runs(self._key, self._processing.batch + 1)
+            self._unit.around.doing.traces.runs(self._unit.key, self._processing.batch + 1)
         if self._processing.ended:
             self.outputs.delivery.hurry()
-        self._spent.process_ms += done_ms - began_ms
+        self._unit.spent.process_ms += done_ms - began_ms
         self._look_at_raising(seen)
 
     def _look_at_raising(self, _: CopyView) -> None:
@@ -194,11 +195,11 @@ class Running:
     def _batch_done(self, active: bool) -> None:
         """Notes a finished batch; `active`: it brought rows, made any, or changed the state."""
         self.checkpoints.batch_done(still=not active)
-        if self.job.judged:
-            self.job.read_progress(self.publisher.progress())
-        self.job.did(self.layout.unit.name, self.checkpoints.holding.line, self._processing.batch)
+        if self._unit.job.judged:
+            self._unit.job.read_progress(self.publisher.progress())
+        self._unit.job.did(self._unit.name, self.checkpoints.holding.line, self._processing.batch)
         if active:
-            self.job.spaces(self._processing.batch, self._around.clock_ms())
+            self._unit.job.spaces(self._processing.batch, self._unit.around.clock_ms())
         self.raising.batch_done()
         self._worked = True
 
@@ -224,7 +225,7 @@ class Running:
         self._skipping.acked(marker)
         self.marked(marker)
         if kind is Kind.SWEEP and self.condition.commits:
-            self.publisher.swept(marker, self._around.clock_ms())
+            self.publisher.swept(marker, self._unit.around.clock_ms())
 
     def marked(self, marker: Marker) -> None:
         """Drops data up to the marker, which the checkpoint log holds now."""
@@ -232,7 +233,7 @@ class Running:
         self.intake.inputs.forget_hashes(marker.b)
         self.intake.cutter.forget(marker.b)
         self.raising.reached(marker)
-        self.job.read_progress(self.publisher.progress())
+        self._unit.job.read_progress(self.publisher.progress())
 
     def jumped(self, marker: Marker) -> None:
         """Continues behind another copy's marker, which the state has reached."""
@@ -245,4 +246,4 @@ class Running:
         """Releases its held inputs and leaves the scheduler."""
         self._line.end()
         self.intake.let_go()
-        self._around.checkpoints.leave(self._key)
+        self._unit.around.checkpoints.leave(self._unit.key)

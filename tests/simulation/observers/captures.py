@@ -53,7 +53,7 @@ class Seen:
 
     @classmethod
     def at(cls, running: Running, now_ms: float) -> Seen:
-        own, runs, terms = running.policy_view, running.checkpoints.checkpointer, running.job.checkpoint
+        own, runs, terms = running.policy_view, running.checkpoints.checkpointer, running._unit.job.checkpoint
         now = running.condition
         ready = now.commits and own.batches > 0 and own.resting
         return cls(
@@ -66,7 +66,7 @@ class Seen:
             own.captured_batch,
             0 if now.marker is None else now.marker.b,
             runs.writer.phase.value == "encoding",
-            running._spent.applies + runs.applier.waiting,
+            running._unit.spent.applies + runs.applier.waiting,
             ready and late(terms, own.captured_ms, now_ms) and not (own.still and terms.policy in TIMED),
         )
 
