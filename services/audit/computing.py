@@ -7,7 +7,6 @@ Source: PROTOCOL 14.2: the stable output is a function of the cut log. The kerne
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,45 +18,29 @@ import polars as pl
 
 from holdfast.schemas.answers import Answer
 from holdfast.schemas.checkpoints import Marker
-from holdfast.schemas.cuts import Cut, Gap, Range, TaskCuts, TaskRaised
+from holdfast.schemas.cuts import Cut, Gap, TaskCuts, TaskRaised
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.decided import Id
-from holdfast.schemas.plans import REAL_TIME, Plan, SparkPlan
+from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition, generation_number
 from holdfast.services.audit.begun import Begun
 from holdfast.services.audit.skipping import Skipping
-from holdfast.services.decisions.recut import Recut
+from holdfast.services.audit.sources import Taken, source_of
 from holdfast.services.kernel.codecs.frames import MAX_FRAME_BYTES
-from holdfast.services.kernel.codecs.marked import AT, RowReader, lanes
-from holdfast.services.kernel.dataflow.cut_records import Brought, CommitCuts, LaneCuts, Records, TopicCuts
 from holdfast.services.kernel.dataflow.inputs import Inputs
 from holdfast.services.kernel.dataflow.sending import Frames
 from holdfast.services.kernel.dataflow.sink_records import sink_records
 from holdfast.services.kernel.dataflow.unit import Produced, Unit
 from holdfast.services.kernel.dataflow.walk import Walked, ready, walk
-from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, spark_plan, unit_layouts
+from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateStore
-from holdfast.services.log.kafka.registry import of_this_process
 
 SETTLE_EVERY = 64
 """Number of batches between two moves of changed state to the image, which drop deleted keys."""
 _ENTRIES_A_PIECE = 1_000
 WhereRaised = Callable[[str, int], Mapping[str, TaskRaised] | None]
 AnswersOf = Callable[[str, int], Mapping[str, Answer]]
-
-
-class OtherRecords(HoldfastError):
-    """The user's topic does not hold the records that were cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class Taken:
-    """A cut, and the records of each of its ranges, in their order."""
-
-    cut: Cut
-    records: Sequence[Records]
 
 
 class Row(NamedTuple):
@@ -193,7 +176,7 @@ class _ReplayedUnit:
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
         self.skipping = Skipping(self.name)
-        self._sources = {task.name: _source(task, plan) for task in layout.tasks if task.source is not None}
+        self._sources = {task.name: source_of(task, plan) for task in layout.tasks if task.source is not None}
         self._frames = Frames(layout, generation, max_frame_bytes)
         self.inputs = Inputs(layout, generation, _behind(first), _refused)
 
@@ -264,39 +247,6 @@ class _ReplayedUnit:
         self._store.settle()
 
 
-class _Replayed(ABC):
-    """A source task.
-
-    taken: its next cut with the records; None while it is not known.
-    """
-
-    def __init__(self, task: TaskLayout) -> None:
-        self.task = task
-        self.taken: Taken | None = None
-        self.ended = False
-
-    def ready(self, batch: int) -> bool:
-        return self.ended or self.taken is not None
-
-    def take(self, batch: int) -> Brought:
-        taken, self.taken = self.taken, None
-        assert taken is not None
-        self.ended = taken.cut.final
-        return self._bring(taken)
-
-    def passes(self, cut: Cut) -> None:
-        """Notes that the following cuts begin behind this one."""
-        self.ended = cut.final
-
-    def behind(self, cuts: TaskCuts) -> None:
-        """Notes where the first cut begins. In a job with a savepoint only a user's topic can be a source."""
-        assert not cuts.final, self.task.name
-
-    @abstractmethod
-    def _bring(self, taken: Taken) -> Brought:
-        """Decodes the records of a cut. Raises OtherRecords."""
-
-
 def _behind(batch: int) -> Marker | None:
     """Marker of inputs whose next batch follows this one; None for batch 0."""
     if not batch:
@@ -304,86 +254,6 @@ def _behind(batch: int) -> Marker | None:
     return Marker(
         Id("replay", 0), None, 0, 0, b=batch, sweep_from=b"", sweep_to=None, tables=[], watermarks={}, positions=[]
     )
-
-
-def _source(task: TaskLayout, plan: Plan) -> _Replayed:
-    if task.operator.kind == "spark":
-        spark = spark_plan(plan, task.operator.name)
-        return _Rows(task, spark) if spark.mode == REAL_TIME else _Committed(task, spark.first_positions)
-    return _Source(task)
-
-
-class _Committed(_Replayed):
-    """Commits of Spark, which are not computed again."""
-
-    def __init__(self, task: TaskLayout, first: Mapping[str, Mapping[int, int]]) -> None:
-        super().__init__(task)
-        self._reading = CommitCuts(task)
-        self._recut = Recut(0, first, self._reading.check)
-
-    def _bring(self, taken: Taken) -> Brought:
-        cut, (records,) = taken.cut, taken.records
-        read = [self._recut.read(o, value or b"") for o, value in zip(records.offsets, records.values, strict=True)]
-        found = [one for one in read if one is not None]
-        (r,) = cut.ranges
-        if r.stop > r.start and (not found or found[-1].offset != r.stop - 1):
-            name = self.task.name
-            raise OtherRecords(f"{name}: no valid commit at offset {r.stop - 1}, where batch {cut.batch} was cut")
-        return self._reading.bring(cut, found)
-
-
-class _Rows(_Replayed):
-    """Rows that Spark has written in real-time mode."""
-
-    def __init__(self, task: TaskLayout, spark: SparkPlan) -> None:
-        super().__init__(task)
-        self._reading = LaneCuts(spark)
-        self._readers = {lane: RowReader(spark.output, 0) for lane in lanes(spark.first)}
-
-    def _bring(self, taken: Taken) -> Brought:
-        cut, records = taken.cut, dict(zip(taken.cut.ranges, taken.records, strict=True))
-
-        def rows_of(r: Range) -> pl.DataFrame:
-            table = self._readers[r.partition].read(records[r].offsets, records[r].values)
-            if r.stop > r.start and (not table.height or table.item(-1, AT) != r.stop - 1):
-                name = self.task.name
-                raise OtherRecords(f"{name}: no row that counts at {r.stop - 1}, where batch {cut.batch} was cut")
-            return table
-
-        return self._reading.bring(cut, rows_of, self._readers)
-
-
-class _Source(_Replayed):
-    """The records of a user's topic."""
-
-    def __init__(self, task: TaskLayout) -> None:
-        super().__init__(task)
-        self._reading = TopicCuts(task, of_this_process())
-        self._newest: dict[int, int | None] = {}
-
-    def passes(self, cut: Cut) -> None:
-        self._newest |= {r.partition: r.newest_us for r in cut.ranges}
-
-    def behind(self, cuts: TaskCuts) -> None:
-        self._newest |= {r.partition: r.newest_us for r in cuts.ranges}
-
-    def _bring(self, taken: Taken) -> Brought:
-        """Decodes the records of a cut, and compares the newest event time of each partition with the cut's: a topic
-        that was created again has another one.
-        """
-        read = self._reading.read(taken.cut.ranges, taken.records, self._newest, taken.cut.unknown)
-        for r, found in zip(taken.cut.ranges, read.ranges, strict=True):
-            if found.newest_us != r.newest_us and not r.lost:
-                raise OtherRecords(self._differs(taken.cut, r, found.newest_us))
-            self._newest[r.partition] = r.newest_us
-        return self._reading.bring(taken.cut, read)
-
-    def _differs(self, cut: Cut, r: Range, newest: int | None) -> str:
-        assert self.task.source is not None
-        return (
-            f"{self.task.source.topic}[{r.partition}], offsets {r.start} to {r.stop - 1}: these are not the records "
-            f"that were cut as batch {cut.batch}: the newest event time is {newest} us, and was {r.newest_us}"
-        )
 
 
 def sink_rows(task: TaskLayout, rows: pl.DataFrame, batch: int) -> list[Row]:

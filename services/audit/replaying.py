@@ -16,10 +16,11 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics
 from holdfast.services.audit.begun import Begun, begun, stored
 from holdfast.services.audit.comparing import Counts, Difference
-from holdfast.services.audit.computing import Outcome, Replay, Taken
+from holdfast.services.audit.computing import Outcome, Replay
 from holdfast.services.audit.delivered import Found
 from holdfast.services.audit.recording import Recording, decisions, find
 from holdfast.services.audit.settling import Settling
+from holdfast.services.audit.sources import Taken
 from holdfast.services.audit.taken_in import Cuts, Sources
 from holdfast.services.kernel.errors import CommandFailed, Divergence
 from holdfast.services.kernel.plurals import plural

@@ -10,9 +10,9 @@ from holdfast.schemas import cuts
 from holdfast.schemas.cuts import Cut
 from holdfast.schemas.plans import SourcePlan
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.computing import Taken
 from holdfast.services.audit.recorded import Recorded
 from holdfast.services.audit.recording import Recording
+from holdfast.services.audit.sources import Taken
 from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.kernel.codecs.metadata import NOTHING_WANTED, Wanted
 from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Records

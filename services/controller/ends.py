@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from holdfast.schemas.cuts import Beginning, Cut
 from holdfast.schemas.plans import Plan, SourcePlan
 from holdfast.schemas.topics import Partition
-from holdfast.services.decisions.cuts import owned
+from holdfast.services.decisions.shares import owned
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.log.late.cut_logs import scan_cuts

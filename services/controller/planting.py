@@ -23,9 +23,9 @@ from holdfast.schemas.savepoints import Piece
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.decisions.answers import asking_units
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
-from holdfast.services.decisions.cuts import beginning_of
 from holdfast.services.decisions.decided import Author
 from holdfast.services.decisions.raises import may_raise
+from holdfast.services.decisions.shares import beginning_of
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.plans.handed_over import handed_over
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout, task_name, unit_layouts

@@ -15,7 +15,7 @@ from holdfast.schemas.cuts import NO_WATERMARK, Cut
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.decisions.cuts import beginning
+from holdfast.services.decisions.shares import beginning
 from holdfast.services.kernel.operators.operator import TIME
 from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
 from holdfast.services.log.memory import MemoryLog

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.audit import computing
+from holdfast.services.audit import sources
 from holdfast.services.audit.replaying import replay
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from tests.support.avro import Known, avro, framed, record
@@ -59,7 +59,7 @@ def test_records_of_a_changed_schema_are_dead_letters_that_name_subject_and_vers
     assert failed == []
     cluster.run_to_end()
     assert [row["n"] for row in cluster.rows("all")] == [1, 1]
-    monkeypatch.setattr(computing, "of_this_process", lambda: schemas)
+    monkeypatch.setattr(sources, "of_this_process", lambda: schemas)
     report = replay(cluster.log, cluster.cluster, "orders")
     assert (report.exact, report.dead_letters.results) == (True, 1)
 

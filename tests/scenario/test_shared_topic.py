@@ -9,7 +9,8 @@ from holdfast.schemas.assignments import Flags
 from holdfast.schemas.cuts import Cut, Range
 from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import Partition
-from holdfast.services.decisions.cuts import CutLog, beginning
+from holdfast.services.decisions.cuts import CutLog
+from holdfast.services.decisions.shares import beginning
 from tests.support.memory_cluster import MemoryCluster
 
 SOURCES = """

@@ -24,7 +24,8 @@ from holdfast.schemas.cuts import Cut
 from holdfast.schemas.frames import unpack
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
-from holdfast.services.decisions.cuts import CutLog, beginning
+from holdfast.services.decisions.cuts import CutLog
+from holdfast.services.decisions.shares import beginning
 from holdfast.services.kernel.plans.layout import data_topics, readers
 from holdfast.services.log.memory import MemoryAppender, MemoryLog
 from holdfast.services.worker.core.lifecycle import State

@@ -22,7 +22,7 @@ from holdfast.schemas.dead_letters import decode as decode_dead
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from holdfast.services.decisions.cuts import owned
+from holdfast.services.decisions.shares import owned
 from holdfast.services.hosting.blocking import SOON_MS, Call, Done, Inline
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas

@@ -16,7 +16,7 @@ from holdfast.schemas.cuts import CutRecord, CutsSnapshot, Snapshot
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.cut_snapshots import KEPT_CUTS, base_of
-from holdfast.services.decisions.cuts import beginning_of
+from holdfast.services.decisions.shares import beginning_of
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.log.protocol import Log

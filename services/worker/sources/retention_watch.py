@@ -14,8 +14,8 @@ from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.decisions.cuts import beginning_of
 from holdfast.services.decisions.policies import ALIGNED
+from holdfast.services.decisions.shares import beginning_of
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.worker.core.retention import Extent, Keeps, Retention, Risk, wait_s

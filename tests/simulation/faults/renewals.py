@@ -21,7 +21,7 @@ from holdfast.schemas.cuts import Cut
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.audit import replaying, taken_in
-from holdfast.services.audit.computing import Taken
+from holdfast.services.audit.sources import Taken
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.decisions.cuts import CutLog, of_plan
 from tests.simulation.kafka.broker import Broker, decisions

@@ -13,7 +13,8 @@ from msgspec import structs
 
 from holdfast.schemas.cuts import CutsSnapshot
 from holdfast.schemas.topics import Partition
-from holdfast.services.decisions.cuts import CutLog, Share
+from holdfast.services.decisions.cuts import CutLog
+from holdfast.services.decisions.shares import Share
 from holdfast.services.kernel.dataflow.cut_records import Records
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk

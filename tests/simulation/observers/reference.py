@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from holdfast.schemas.frames import FLAG_END, Header, unpack
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
-from holdfast.services.audit import computing
 from holdfast.services.audit.begun import Begun
-from holdfast.services.audit.computing import Outcome, Replay, Taken
+from holdfast.services.audit.computing import Outcome, Replay
+from holdfast.services.audit.sources import ReplayedTopic, Taken
 from holdfast.services.kernel.state.image import MemoryImage
 from tests.simulation.observers.images import State, named
 
@@ -56,7 +56,7 @@ class Reference(Replay):
         """From here on the task reads another topic: no event time of the old one counts."""
         for unit in self._units:
             source = unit._sources.get(task)
-            if isinstance(source, computing._Source):
+            if isinstance(source, ReplayedTopic):
                 source._newest.clear()
 
     def _compare(self) -> Iterator[tuple[str, int]]:

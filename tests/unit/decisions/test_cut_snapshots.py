@@ -9,7 +9,8 @@ from holdfast.schemas.cuts import Control, Cut, CutRecord, CutsSnapshot, KnownSn
 from holdfast.schemas.decided import Id
 from holdfast.services.decisions import cut_snapshots
 from holdfast.services.decisions.cut_snapshots import base_of, newest_in
-from holdfast.services.decisions.cuts import CutLog, beginning
+from holdfast.services.decisions.cuts import CutLog
+from holdfast.services.decisions.shares import beginning
 
 START = beginning({"flights-0": {0: 100}, "weather-0": {0: 0}})
 

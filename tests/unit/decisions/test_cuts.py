@@ -19,7 +19,8 @@ from holdfast.schemas.cuts import (
     encode,
 )
 from holdfast.schemas.decided import Id
-from holdfast.services.decisions.cuts import CutLog, Share, beginning
+from holdfast.services.decisions.cuts import CutLog
+from holdfast.services.decisions.shares import Share, beginning
 
 
 def start() -> CutsSnapshot:

@@ -16,8 +16,8 @@ from holdfast.schemas.retired import Retired
 from holdfast.schemas.topics import ClusterTopics, Partition, generation
 from holdfast.services.decisions import jobs as folding
 from holdfast.services.decisions.admitted import Admitted
-from holdfast.services.decisions.cuts import beginning_of
 from holdfast.services.decisions.jobs import Jobs, Submissions, plausible
+from holdfast.services.decisions.shares import beginning_of
 from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
 from holdfast.services.log.memory import MemoryLog
 from tests.unit.controller.cluster import CLUSTER, Cluster, job

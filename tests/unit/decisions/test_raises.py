@@ -20,7 +20,8 @@ from holdfast.schemas.cuts import (
     encode,
 )
 from holdfast.schemas.decided import Id
-from holdfast.services.decisions.cuts import CutLog, beginning
+from holdfast.services.decisions.cuts import CutLog
+from holdfast.services.decisions.shares import beginning
 
 UNIT, OTHER = "checked-0", "scored-0"
 ROW = TaskRaised((RaisedRows(3, 4, 0),), ("ValueError: no",))

@@ -8,7 +8,7 @@ from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK, Cut, Range
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.decisions.cuts import beginning
+from holdfast.services.decisions.shares import beginning
 from holdfast.services.hosting.blocking import Inline
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
