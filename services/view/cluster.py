@@ -17,7 +17,7 @@ from holdfast.schemas import assignments, heartbeats, plans
 from holdfast.schemas import progress as progresses
 from holdfast.schemas.assignments import Change, CheckpointPolicy, ReplicationPlan, job_key, unit_key
 from holdfast.schemas.cuts import END_WATERMARK, LOADED_WATERMARK, NO_WATERMARK
-from holdfast.schemas.heartbeats import CopyState, Echo, Exit, Heartbeat
+from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.leaps import Leap
 from holdfast.schemas.plans import Counts, Plan, Status, UnitPlan
@@ -45,33 +45,12 @@ from holdfast.services.view.losses import once_each
 from holdfast.services.view.protection import unprotected
 from holdfast.services.view.sharing import unserved
 from holdfast.services.view.trial import trial_of
-
-SILENT_MS = 1000
-"""Milliseconds without a heartbeat after which a worker is shown as silent."""
+from holdfast.services.view.workers import Workers
 
 OVER = ("ended", "rejected")
 _GENERATION = re.compile(r"[0-9]{1,18}-[0-9a-f]+")
 UP = ("running", "ended")
 """States of a copy that serves its unit; an error in its heartbeat is then the outcome of its last attempt."""
-
-
-class Worker(msgspec.Struct):
-    """The newest incarnation of a worker; incarnations of a worker sort in the order of their start."""
-
-    beat: Heartbeat
-    exited: bool = False
-    by_unit: dict[str, CopyState] | None = None
-
-    def take(self, beat: Heartbeat) -> None:
-        self.beat, self.by_unit = beat, None
-
-    def copy(self, unit: str) -> CopyState | None:
-        """Returns the copy of a unit in the last heartbeat; None if there is none. Indexed, because a large job asks
-        for each copy.
-        """
-        if self.by_unit is None:
-            self.by_unit = {one.unit: one for one in self.beat.copies}
-        return self.by_unit.get(unit)
 
 
 class ClusterView:
@@ -86,7 +65,7 @@ class ClusterView:
         self._plans: dict[str, Plan] = {}
         self._statuses: dict[str, Status] = {}
         self._since: dict[str, dict[str, int]] = {}
-        self._workers: dict[str, Worker] = {}
+        self._workers = Workers()
         self._progress: dict[tuple[str, str], Progress] = {}
         self._costs = CostsView()
         self.refused: Counter[str] = Counter()
@@ -144,16 +123,7 @@ class ClusterView:
 
     def _read_heartbeat(self, value: bytes) -> None:
         record = heartbeats.decode(value)
-        if isinstance(record, Echo):
-            return
-        known = self._workers.get(record.worker)
-        if isinstance(record, Exit):
-            if known is not None and known.beat.incarnation == record.incarnation:
-                known.exited = True
-        elif known is None or record.incarnation > known.beat.incarnation:
-            self._workers[record.worker] = Worker(record)
-        elif record.incarnation == known.beat.incarnation:
-            known.take(record)
+        self._workers.read(record)
         if isinstance(record, Heartbeat):
             self._costs.read(record)
 
@@ -249,31 +219,21 @@ class ClusterView:
         )
 
     def _unserved(self, plan: Plan, now_ms: int) -> tuple[str, ...]:
-        return unserved(plan, self._assigned.units(), self._alive(now_ms))
+        return unserved(plan, self._assigned.units(), self._workers.alive(now_ms))
 
     def unprotected(self, job: JobLine, now_ms: int) -> dict[str, tuple[str, ...]]:
         """Units of a job that run without a standby, by the reason (services/view/protection.py)."""
         plan = self._plans.get(job.generation)
         if plan is None or job.state in OVER:
             return {}
-        return unprotected(plan, self._assigned.units(), self._alive(now_ms))
-
-    def _alive(self, now_ms: int) -> list[Heartbeat]:
-        return [worker.beat for worker in self._workers.values() if _worker_state(worker, now_ms) == "live"]
+        return unprotected(plan, self._assigned.units(), self._workers.alive(now_ms))
 
     def _refused_of(self, job: JobLine) -> dict[str, int]:
-        """Refused records by topic, as counted by the present workers; a restarted worker reads and refuses the same
-        records again.
-        """
-        shared, root = (
-            {spec.name for spec in self._topics.specs()},
-            f"{self._topics.prefix}.{job.job}.{job.generation}.",
-        )
-        found: Counter[str] = Counter()
-        for worker in self._workers.values():
-            if not worker.exited:
-                found.update({t: n for t, n in worker.beat.refused.items() if t in shared or t.startswith(root)})
-        return dict(sorted(found.items()))
+        """Refused records of the job's topics and of the cluster's, by topic."""
+        shared = {spec.name for spec in self._topics.specs()}
+        root = f"{self._topics.prefix}.{job.job}.{job.generation}."
+        found = self._workers.refused().items()
+        return {topic: count for topic, count in sorted(found) if topic in shared or topic.startswith(root)}
 
     def late_dropped(self, plan: Plan) -> dict[str, int]:
         """Records dropped as late, by stream (services/view/losses.py); also of a job that has ended."""
@@ -305,7 +265,11 @@ class ClusterView:
         return UnitProgress(
             unit=unit.name,
             worker="" if primary is None else primary.worker,
-            state=self._state(primary, now_ms) if primary is not None else "quarantined" if deadly else "unplaced",
+            state=self._workers.state(primary, now_ms)
+            if primary is not None
+            else "quarantined"
+            if deadly
+            else "unplaced",
             processed=progress.processed,
             acked=progress.acked,
             watermark=_time(progress.watermark),
@@ -318,14 +282,6 @@ class ClusterView:
             versions="" if change is None else _versions(change),
             error=str(deadly or "") if primary is None else "" if primary.state in UP else primary.error,
         )
-
-    def _state(self, copy: CopyLine, now_ms: int) -> str:
-        """State that the copy reports; `down`, `silent` or `stuck` if its worker is."""
-        worker = self._workers.get(copy.worker)
-        if worker is None or worker.beat.incarnation != copy.incarnation or worker.exited:
-            return "down"
-        state = _worker_state(worker, now_ms)
-        return state if state in ("silent", "stuck") else copy.state
 
     # -- units and workers --------------------------------------------------------------------------------------------
 
@@ -347,13 +303,12 @@ class ClusterView:
         """
         changes = (self._assigned.of(unit_key(plan.job, plan.generation, unit.name)) for unit in plan.units)
         leaders = ((one.unit, one.committer) for one in changes if one is not None)
-        risks = (self._reported(c.worker, c.incarnation, unit).risk for unit, c in leaders if c is not None)
+        risks = (self._workers.reported(c.worker, c.incarnation, unit).risk for unit, c in leaders if c is not None)
         return tuple(dict.fromkeys(risk for risk in risks if risk))
 
     def ended(self, key: str) -> bool:
         """True if a copy of the unit reports its end."""
-        copies = (worker.copy(key) for worker in self._workers.values())
-        return any(copy is not None and copy.state == "ended" for copy in copies)
+        return self._workers.ended(key)
 
     def change(self, key: str) -> Change | None:
         """The last valid change of a unit."""
@@ -397,7 +352,7 @@ class ClusterView:
         lines = []
         for copy in () if change is None else change.copies:
             assert change is not None
-            reported = self._reported(copy.worker, copy.incarnation, change.unit)
+            reported = self._workers.reported(copy.worker, copy.incarnation, change.unit)
             batch = max(reported.batch, progress.processed if copy.flags.commit else 0)
             role = "primary" if copy.flags.commit else "secondary"
             lines.append(
@@ -413,32 +368,9 @@ class ClusterView:
             )
         return tuple(lines)
 
-    def _reported(self, worker: str, incarnation: str, unit: str) -> CopyState:
-        known = self._workers.get(worker)
-        found = known.copy(unit) if known is not None and known.beat.incarnation == incarnation else None
-        return CopyState(unit, 0, "unknown") if found is None else found
-
     def workers(self, now_ms: int) -> list[WorkerLine]:
         """Workers with a heartbeat in the records read, in natural order of their names."""
-        held = self._held()
-        return [
-            WorkerLine(
-                worker=name,
-                pid=worker.beat.pid,
-                zone=worker.beat.zone,
-                state=_worker_state(worker, now_ms),
-                slots=worker.beat.slots,
-                copies=len(held.get((name, worker.beat.incarnation), ())),
-                units=tuple(held.get((name, worker.beat.incarnation), ())),
-                incarnation=worker.beat.incarnation,
-                cpu_s=worker.beat.cpu,
-                rss_bytes=worker.beat.rss_bytes,
-                host=worker.beat.host,
-                address=worker.beat.address,
-                turn=str(worker.beat.turn) if worker.beat.stuck else "",
-            )
-            for name, worker in sorted(self._workers.items(), key=lambda item: natural(item[0]))
-        ]
+        return self._workers.lines(self._held(), now_ms)
 
     def _held(self) -> Mapping[tuple[str, str], list[str]]:
         held: dict[tuple[str, str], list[str]] = {}
@@ -446,11 +378,6 @@ class ClusterView:
             for copy in change.copies:
                 held.setdefault((copy.worker, copy.incarnation), []).append(unit)
         return held
-
-
-def natural(name: str) -> list[str | int]:
-    """Sort key that puts worker-2 before worker-10."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
 def _sink_topics(plan: Plan) -> set[str]:
@@ -465,16 +392,6 @@ def policy_line(policy: CheckpointPolicy, complete: int = -1) -> PolicyLine:
 
 def _number(generation: str) -> int:
     return int(generation.split("-")[0])
-
-
-def _worker_state(worker: Worker, now_ms: int) -> str:
-    if worker.exited:
-        return "exited"
-    if now_ms - worker.beat.time_ms > SILENT_MS:
-        return "silent"
-    if worker.beat.stuck:
-        return "stuck"
-    return "leaving" if worker.beat.leaving else "live"
 
 
 def _versions(change: Change) -> str:

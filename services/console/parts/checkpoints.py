@@ -21,9 +21,9 @@ from holdfast.services.console.markup import (
 )
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.recovery.core.unit.facts.promise import promise
-from holdfast.services.view.cluster import natural
 from holdfast.services.view.costs import CopyCosts, Recovery
 from holdfast.services.view.live import LiveJob
+from holdfast.services.view.workers import natural
 
 
 def checkpoints(job: LiveJob) -> Node:

@@ -24,9 +24,9 @@ from holdfast.services.console.markup import (
 from holdfast.services.console.parts import incidents
 from holdfast.services.console.parts.overview import summary
 from holdfast.services.console.parts.tentative import tentative_results
-from holdfast.services.view.cluster import natural
 from holdfast.services.view.lines import UnitLine, UnitProgress
 from holdfast.services.view.live import LiveJob
+from holdfast.services.view.workers import natural
 
 UNITS_A_PAGE = 50
 """Units are sent again when one changes: all those of a large job would be hundreds of kilobytes each time."""

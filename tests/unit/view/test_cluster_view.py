@@ -15,8 +15,9 @@ from holdfast.schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.cli.looking import status_parts
-from holdfast.services.view.cluster import ClusterView, natural
+from holdfast.services.view.cluster import ClusterView
 from holdfast.services.view.protection import said
+from holdfast.services.view.workers import natural
 
 TOPICS = ClusterTopics("t")
 NOW = 1_700_000_000_000
