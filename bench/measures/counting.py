@@ -26,7 +26,8 @@ from holdfast.services.kernel.dataflow.unit import Produced, SinkRows, Unit
 from holdfast.services.kernel.dataflow.walk import Walked
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore, StateTable
+from holdfast.services.kernel.state.keyed import StateTable
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.core.spent import Spent
 from holdfast.services.worker.unit.processing import Processing
 

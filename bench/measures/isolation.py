@@ -25,7 +25,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.operator import BatchContext, Operator
 from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.process.usage import resident_bytes
 from holdfast.services.worker.isolated.code import IsolatedCode
 from holdfast.services.worker.isolated.isolation import Isolation

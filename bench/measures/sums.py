@@ -20,7 +20,7 @@ from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.operator import BatchContext, Operator
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 
 FIELDS = {"key": "int", "price": "float", "cents": "int"}
 SHAPES = {"20_keys_1000": (20, 1_000), "1000_keys_10000": (1_000, 10_000), "10000_keys_10000": (10_000, 10_000)}

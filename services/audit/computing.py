@@ -34,7 +34,7 @@ from holdfast.services.kernel.dataflow.unit import Produced, Unit
 from holdfast.services.kernel.dataflow.walk import Walked, ready, walk
 from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 
 SETTLE_EVERY = 64
 """Number of batches between two moves of changed state to the image, which drop deleted keys."""

@@ -27,7 +27,7 @@ from holdfast.services.kernel.operators.remembered import Remembering
 from holdfast.services.kernel.operators.user_remembered import user_entries
 from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.view.door import Door

@@ -16,7 +16,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 
 Fields = dict[str, str]
 

@@ -30,7 +30,7 @@ from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.operators.operator import TIME
 from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan
 from tests.support.operators import Harness

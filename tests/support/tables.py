@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from holdfast.services.kernel.state.keyed import decode_value, encode_value
 from holdfast.services.kernel.state.table import Value
+from holdfast.services.kernel.state.values import decode_value, encode_value
 
 
 class DictTable:

@@ -93,7 +93,7 @@ ATTRIBUTES: Exceptions = {
     "worker/unit/processing.py:Processing": (20, MACHINE),
     "worker/unit/publishing.py:ProgressPublisher": (20, MACHINE),
     "worker/unit/raising.py:Raising": (25, MACHINE),
-    "worker/unit/running.py:Running": (22, WIRING),
+    "worker/unit/running.py:Running": (16, WIRING),
 }
 
 NEVER_NAMED: Exceptions = {

@@ -26,7 +26,7 @@ from holdfast.services.kernel.dataflow.fed import Fed
 from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 
 EVENTS = 500_000
 PER_S = 10_000

@@ -24,7 +24,8 @@ from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.operators.operator import BatchContext
-from holdfast.services.kernel.state.keyed import StateStore, bytes_of
+from holdfast.services.kernel.state.store import StateStore
+from holdfast.services.kernel.state.values import bytes_of
 from holdfast.services.worker.checkpoint.parts import PIECE_BYTES, PIECE_ENTRIES
 from holdfast.services.worker.process.rocks import RocksImage
 

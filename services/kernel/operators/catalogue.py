@@ -90,7 +90,7 @@ class _NoTables:
 def warm_up(operator: OperatorPlan, inputs: Sequence[Fields]) -> None:
     """Runs one invented batch of nulls through a temporary task, so that lazy imports and first kernels are loaded."""
     from holdfast.services.kernel.state.image import MemoryImage  # a warm-up alone needs a store
-    from holdfast.services.kernel.state.keyed import StateStore
+    from holdfast.services.kernel.state.store import StateStore
 
     if not OPERATORS[operator.kind].warms_up:
         return

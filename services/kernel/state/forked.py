@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from holdfast.services.kernel.state.keyed import StateStore, StateTable
+from holdfast.services.kernel.state.keyed import StateTable
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.kernel.state.table import Value
 
 _MISSING: Any = object()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from holdfast.schemas.checkpoints import KEYS, Marker, unpack
 from holdfast.services.decisions.checkpoint_log import Run
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.state.keyed import bytes_of
+from holdfast.services.kernel.state.values import bytes_of
 from holdfast.services.worker.checkpoint import parts
 from holdfast.services.worker.checkpoint.pieces import timed_pieces
 from holdfast.services.worker.checkpoint.unit_image import UnitImage

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from holdfast.schemas.checkpoints import Entry, Part, encode, pack
 from holdfast.schemas.decided import Id
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.state.keyed import Capture, StateStore, bytes_of
+from holdfast.services.kernel.state.store import Capture, StateStore
+from holdfast.services.kernel.state.values import bytes_of
 from holdfast.services.log.protocol import Appender
 from holdfast.services.worker.core.spent import Spent
 

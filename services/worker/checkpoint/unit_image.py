@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from holdfast.schemas.checkpoints import Entry
-from holdfast.services.kernel.state.keyed import Capture, StateStore
+from holdfast.services.kernel.state.store import Capture, StateStore
 
 SETTLED_ENTRIES = 1_000
 

@@ -13,7 +13,7 @@ from typing import Protocol
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import StateCorrupted
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.checkpoint.checkpointer import Checkpointer, RunListener
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.restoring import Rebuilt

@@ -20,7 +20,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Build
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.kernel.state.forked import ForkedStore
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.core.edges import without_edges
 from holdfast.services.worker.unit.hosted_unit import HostedUnit

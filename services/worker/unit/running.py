@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import Marker
 from holdfast.services.kernel.operators.catalogue import Build
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.restoring import Rebuilt
 from holdfast.services.worker.checkpoint.writer import Moment

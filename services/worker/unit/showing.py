@@ -9,7 +9,7 @@ from holdfast.services.kernel.dataflow.sending import Frames
 from holdfast.services.kernel.dataflow.showing import digest
 from holdfast.services.kernel.dataflow.walk import Walked
 from holdfast.services.kernel.plans.layout import UnitLayout
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.host.job import JobView
 
 NEWEST = 16

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 from holdfast.services.kernel.state.forked import ForkedStore, ForkedTable
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 
 Entries = dict[str, dict[bytes, Any]]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.checkpoints import Entry
-from holdfast.services.kernel.state.keyed import bytes_of
+from holdfast.services.kernel.state.values import bytes_of
 from tests.support.operators import Harness
 
 SECOND = 1_000_000

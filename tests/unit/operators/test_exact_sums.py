@@ -27,7 +27,7 @@ from holdfast.services.kernel.operators.exact_sums import (
     values,
 )
 from holdfast.services.kernel.operators.grouping import Grouping, State
-from holdfast.services.kernel.state.keyed import decode_value, encode_value
+from holdfast.services.kernel.state.values import decode_value, encode_value
 from tests.support.examples import examples
 from tests.support.operators import Harness
 

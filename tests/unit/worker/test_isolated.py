@@ -33,7 +33,7 @@ from holdfast.services.kernel.operators.user_code import CodeUnavailable
 from holdfast.services.kernel.plans.layout import TaskLayout, UnitLayout
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.isolated import messages
 from holdfast.services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
 from holdfast.services.worker.isolated.code_process import CodeProcess

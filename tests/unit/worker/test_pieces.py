@@ -12,7 +12,8 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore, bytes_of, decode_value
+from holdfast.services.kernel.state.store import StateStore
+from holdfast.services.kernel.state.values import bytes_of, decode_value
 from holdfast.services.worker.checkpoint import parts, pieces, unit_image
 from holdfast.services.worker.checkpoint.checkpointer import Checkpointer, RunListener
 from holdfast.services.worker.checkpoint.policies.policy import Kind

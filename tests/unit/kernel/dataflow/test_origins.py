@@ -17,7 +17,7 @@ from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.kernel.operators.operator import BatchContext, Refused
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from tests.support.purity import GENERATION, TOPICS, planned
 
 JOB = """

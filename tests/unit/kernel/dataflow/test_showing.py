@@ -20,7 +20,7 @@ from holdfast.services.kernel.dataflow.unit import Produced, Sent, SinkRows
 from holdfast.services.kernel.dataflow.walk import Walked
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import StateStore
+from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.planning.loading import load
 from holdfast.services.planning.plan import make_plan
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import Capture, StateStore
+from holdfast.services.kernel.state.store import Capture, StateStore
 from holdfast.services.kernel.state.table import Table
 
 KEYS = [bytes([group, key]) for group in range(2) for key in range(3)]

@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from holdfast.schemas.checkpoints import Entry
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.kernel.state.keyed import Capture, StateStore, decode_value, encode_value
+from holdfast.services.kernel.state.store import Capture, StateStore
+from holdfast.services.kernel.state.values import decode_value, encode_value
 from holdfast.services.worker.checkpoint.unit_image import UnitImage
 
 keys = st.sampled_from([bytes([p, k]) for p in range(3) for k in range(4)])
