@@ -117,7 +117,7 @@ def _everywhere(topics: ClusterTopics) -> Iterator[Right]:
     yield Right(_S, On.GROUP, SPARKS_GROUP, Do.READ, begins=True)
     for do in (Do.CREATE, Do.DELETE):
         yield Right(_C, On.TOPIC, all_ours, do, begins=True)
-    yield Right(_C, On.CLUSTER, KAFKA_CLUSTER, Do.ALTER)  # it gives the rights of a job
+    yield Right(_C, On.CLUSTER, KAFKA_CLUSTER, Do.ALTER)  # the controller gives the rights of a job
     for do in (Do.CREATE, Do.WRITE, Do.DELETE):  # a savepoint that a job is to begin with
         yield Right(_O, On.TOPIC, topics.savepoints, do, begins=True)
 

@@ -138,7 +138,7 @@ class ClusterTopics:
             TopicSpec(self.submit, 1, _decided()),
             TopicSpec(self.plans, 1, _decided()),
             TopicSpec(self.status, 1, _latest()),
-            TopicSpec(self.assignments, 1, _decided()),  # with snapshots: a late reader begins at one near the end
+            TopicSpec(self.assignments, 1, _decided()),  # a late reader begins at a snapshot near the end
             TopicSpec(self.heartbeats, 1, _for_a_while(10 * _MINUTES_MS)),
             TopicSpec(self.events, 1, events | {"segment.bytes": str(_eighth(keep_events_bytes))}),
         ]

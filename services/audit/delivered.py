@@ -108,7 +108,7 @@ class Found:
         for outcome in outcomes:
             sure = batch <= self._committed.get(outcome.unit, 0)
             for query, rows in outcome.rows.items():
-                if query not in expected:  # its rows are in no topic
+                if query not in expected:  # the query has no topic
                     continue
                 (expected[query].committed if sure else expected[query].pending).extend(rows)
             dead = [Row(dead_letters.encode(letter)) for letter in outcome.dead]

@@ -84,7 +84,7 @@ def console(
             port, address, tuple(name or ()), read_only, token=read_token(directory), allow=_allowed(cluster, data_dir)
         )
         served = served.bound() if inherited is None else served.adopted(inherited)
-        if inherited is None:  # otherwise the output is a log, which must not have a token
+        if inherited is None:  # a log must not hold a token
             _say_address(served.url, directory, read_only=read_only, as_json=as_json)
         if address not in LOCAL:
             note("others reach it, and its token goes over the network in the clear: put TLS before it")

@@ -23,7 +23,7 @@ def _read(found: list[str]) -> None:
     from holdfast.services.view.reading import read_jobs
 
     try:
-        find(None, None)  # otherwise an error about a missing cluster would appear in the middle of the line
+        find(None, None)  # an error of `connected` would stand in the middle of the line
         with connected(None, None) as door:
             found += [job.job for job in read_jobs(door).jobs() if job.state not in OVER]
     except Exception:  # the command itself will report the error

@@ -100,7 +100,7 @@ def refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
     if as_json:
         print_json({"job": None, "state": "rejected", "problems": problem_lines(problems)})
     else:
-        for one in problems:  # no table: a hint is often a command to copy, which must not be folded
+        for one in problems:  # a table would fold a hint, which is often a command to copy
             print_plain(f"{one.path}: {one.message}" + (f"\n    {one.hint}" if one.hint else ""))
     raise CommandFailed(f"{name} has {plural(len(problems), 'problem')}, nothing was started", code=USAGE)
 

@@ -110,7 +110,7 @@ def _refuse(lines: list[str], status: int) -> None:
 
 
 def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_json: bool) -> None:
-    # What is loaded stays: the collector of garbage need not look through it while it is loaded, nor later.
+    # Loaded modules stay: a look of the garbage collector through them would find nothing.
     gc.disable()
     from msgspec.structs import asdict
 

@@ -123,7 +123,7 @@ class _Csv:
         Raises:
             UnusableFile: the first row does not fit, or has fewer columns than were named.
         """
-        _ = self.header  # one that is wrong is refused, also where no row follows
+        _ = self.header  # a wrong header is refused, also if no row follows
         first = True
         for text in self.bodies():
             if text.strip():

@@ -176,7 +176,7 @@ class Holding:
             for offset, record in scan_cuts(self._door.log, self._cuts, self._fold.upto):
                 if offset not in self._skipped.get(self._cuts, ()):
                     self._fold.read(offset, record)
-        except StateCorrupted:  # it is trimmed right now
+        except StateCorrupted:  # the log is trimmed right now
             self._fold = of_plan(self._plan, base=cuts_base(self._door.log, self._plan, self._cuts))
         return self._fold
 
@@ -186,7 +186,7 @@ class Holding:
 
     def _has(self, unit: UnitPlan, batch: int) -> bool:
         """True if the unit's log ends with a marker of the batch; the later read of the state checks its validity."""
-        with suppress(StateCorrupted):  # it is trimmed right now
+        with suppress(StateCorrupted):  # the log is trimmed right now
             for message in self.log.tail(self.checkpoints(unit)):
                 with suppress(msgspec.DecodeError):
                     record = checkpoints.decode(message.value() or b"")

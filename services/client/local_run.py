@@ -47,7 +47,7 @@ def complete(spec: JobSpec) -> JobSpec:
         source["topic"] = source["topic"] or f"source.{name}"
         source.pop("topics", None)  # a file's rows replace those of all topics
     for name, query in plain["queries"].items():
-        if not (query["sink"] or {}).get("topic"):  # also in place of files, which are a cluster's to write
+        if not (query["sink"] or {}).get("topic"):  # only a cluster writes files
             query["sink"] = Sink(topic=f"query.{name}").model_dump(mode="json")
     return JobSpec.model_validate(plain)
 

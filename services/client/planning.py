@@ -28,7 +28,7 @@ def plan(spec: JobSpec, present: dict[str, int] | None, prefix: str, allow: Sequ
     Raises:
         JobRejected: with every problem.
     """
-    from_folder(allow)  # as for workers, which are started here
+    from_folder(allow)  # workers start here, too, and import modules of this folder
     topics = present or {}
     return make_plan(
         spec,

@@ -134,7 +134,7 @@ class _Reader:
     def _of_kind(self, task: TaskLayout, restored: _Restored, key: bytes | None) -> Iterator[Entry]:
         made = catalogue.build(self._operator, task.input_fields, restored.store.of_task(task.name))
         if not isinstance(made, Remembering):
-            return  # of windows whose rows come once, and are ranked at once
+            return  # a top of final windows ranks the rows at once, and keeps none
         wanted = None if key is None else [key]
         for table, keys, values in made.remembered(restored.watermarks.get(task.name, NO_WATERMARK), wanted):
             for one, value in zip(_records(keys, values.height), _records(values, keys.height), strict=True):

@@ -240,7 +240,7 @@ def _records(console: Console, job: str, reads: Callable[[LiveJob], Node]) -> No
             part.show(records.no_job(job))
             return
         try:
-            if (found := await run.io_bound(reads, one)) is not None:  # None: the console ends
+            if (found := await run.io_bound(reads, one)) is not None:  # NiceGUI gives None when the console ends
                 part.show(found)
         except HoldfastError as error:
             part.show(card("Records", nothing(str(error))))

@@ -87,7 +87,7 @@ class Drafter:
         except (JobRejected, Retriable):
             raise
         except Exception as error:
-            # One job that breaks the planner must not stop the others; an error around the planner may pass.
+            # A job that breaks the planner must not stop other jobs; an error around the planner may pass.
             _log.exception("planning failed", job=spec.name, generation=generation)
             self._errors = generation, self._errors[1] + 1 if self._errors[0] == generation else 1
             if self._errors[1] < MOST_ERRORS:

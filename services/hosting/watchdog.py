@@ -108,7 +108,7 @@ class Watchdog:
         while not self._stop.wait(self._every_s):
             if time.monotonic() - armed_s >= last_s / 4:
                 armed_s = time.monotonic()
-                with suppress(Exception):  # no file to write to
+                with suppress(Exception):  # faulthandler raises if stderr is no file
                     faulthandler.dump_traceback_later(last_s, exit=True)
             self.look()
             self._giving_back.look()

@@ -386,7 +386,7 @@ class MemoryAppender:
                 continue
             try:
                 put()
-            except Retriable as gone:  # its topic was deleted meanwhile
+            except Retriable as gone:  # the topic was deleted meanwhile
                 if done is not None:
                     done(gone, -1)
         due, self._due = self._due, []
@@ -430,7 +430,7 @@ class MemoryTransactor:
             self._over = InvalidRecord(f"{self._id}: {refused} refuses a row (MSG_SIZE_TOO_LARGE)")
         if self._over is not None:
             raise InvalidRecord(*self._over.args)
-        for one in rows:  # all or nothing: a missing topic is found before the first row is stored
+        for one in rows:  # a missing topic is found before the first row is stored: a transaction is all or nothing
             for index in {-1} if one.partitions is None else set(one.partitions):
                 for where in self._log.every(one.topic) if index < 0 else (Partition(one.topic, index),):
                     self._log.led(where)

@@ -123,7 +123,7 @@ def expect_secret(log: Log, topics: ClusterTopics) -> None:
         begin, stretch = max(start, end - stretch), stretch * 4
         faults = {_fault(place, message) for message in raw.scan(partition, begin)}
         if None in faults and place is not None:
-            return  # one record of the cluster is enough; without a secret no record may carry a seal
+            return  # one record of the cluster shows it; without a secret no record may carry a seal
     if faults <= {None}:
         return
     if Fault.FOREIGN in faults:

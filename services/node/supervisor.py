@@ -297,7 +297,7 @@ class Supervisor:
         specs = self.topics.specs(int(self.settings.keep_events_s * 1000), self.settings.keep_events_mb * MIB)
         log.create(self._durability().of(specs))
         try:
-            log.configure(spec for spec in specs if spec.name == self.topics.events)  # one that was there before, too
+            log.configure(spec for spec in specs if spec.name == self.topics.events)  # the topic may be older
         except Retriable as error:
             say(f"HOLDFAST_KEEP_EVENTS_S and _MB have no effect on the topic that is there: {error}")
         expect_secret(log, self.topics)

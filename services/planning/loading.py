@@ -42,7 +42,7 @@ def interpret(raw: Any, name: str = "job") -> JobSpec:
     try:
         return JobSpec.model_validate(raw)
     except ValidationError as error:
-        from holdfast.services.planning.remaining import remaining  # which checks whole jobs, and so needs this module
+        from holdfast.services.planning.remaining import remaining  # that module imports this one
 
         faults = [details for details in error.errors() if details["type"] not in _ECHOES]
         problems = [_problem(details) for details in faults]

@@ -34,7 +34,7 @@ def seed(savepoint: Savepoint, new: Plan, start: Start) -> Seed:
     for operator in new.operators:
         was = before.get(names.get(operator.name, operator.name if operator.kind == "sink" else ""))
         if was is None or (operator.name not in kept and was.inputs != operator.inputs):
-            continue  # its inputs are others: what it gets may be older
+            continue  # other inputs may bring older rows
         known_marks = _of_tasks(was, marks)
         lowest = min(known_marks.values(), default=NO_WATERMARK)
         numbers = range(operator.parallelism)

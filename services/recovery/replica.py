@@ -239,7 +239,7 @@ class Replica:
         if isinstance(decision, Plan):
             self._generations[decision.job] = decision.generation
         elif isinstance(decision, Ended) and self._generations.get(decision.job) == decision.generation:
-            del self._generations[decision.job]  # otherwise another generation has taken its place
+            del self._generations[decision.job]  # another generation may have the name by now
         self._observe(DecisionRead(decision))
 
     def _command(self, offset: int, value: bytes) -> None:

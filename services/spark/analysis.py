@@ -195,7 +195,7 @@ def main() -> int:
 
 def _record(spark: SparkSession, scratch: Path) -> None:
     """Makes the archive of class data, with low priority so that running jobs keep the processors."""
-    os.setpriority(os.PRIO_PGRP, 0, PATIENT)  # with the JVM, which is in the group of this process
+    os.setpriority(os.PRIO_PGRP, 0, PATIENT)  # the JVM is in the group of this process
     class_data.record(spark, scratch)
 
 

@@ -215,7 +215,7 @@ class SparkCopy:
 
         def read_back(error: Exception | None) -> None:
             if task != self._tasks:
-                return  # its run has ended; the fold knows whether it counts
+                return  # the run has ended; the fold knows whether the commit counts
             self._engine.answer(Committed() if error is None else Refused(str(error)))
             if error is None:
                 self._spent.marked_ms = self._around.clock_ms()

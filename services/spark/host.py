@@ -92,7 +92,7 @@ class Host:
             raise WorkerUnfit(fault)
         try:
             chunks = self._reader.poll(self._waited_s())
-        except PositionGone as gone:  # only a snapshot holds the present assignments
+        except PositionGone as gone:  # a snapshot has taken their place: the process starts again
             raise WorkerUnfit(f"decisions were trimmed before they were read: {gone}") from gone
         changed = [self._decisions.read(chunk) for chunk in chunks]
         if any(changed):

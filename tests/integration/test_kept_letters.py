@@ -49,7 +49,7 @@ def end_of_input(site: LocalCluster) -> int:
 
 
 @pytest.mark.long
-def test_they_outlive_the_job_the_log_of_jobs_and_the_controller_for_as_long_as_was_said(
+def test_dead_letters_outlive_the_job_the_log_of_jobs_and_the_controller_for_the_time_in_the_job_file(
     site: LocalCluster, tmp_path: Path
 ) -> None:
     site.log.create([TopicSpec("bad-in"), TopicSpec("next-in")])

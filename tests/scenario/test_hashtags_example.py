@@ -47,7 +47,7 @@ def test_the_job_has_the_units_and_queries_of_the_paper() -> None:
         assert names == {"posts", "parser", own, *reads}, query
 
 
-def test_its_queries_count_hashtags_in_windows_and_hold_the_newest_counts() -> None:
+def test_the_queries_count_hashtags_in_windows_and_hold_the_newest_counts() -> None:
     records = posts()
     rows = LocalRun(complete(load(JOB, "hashtags.yaml")), {"posts": [records]}, ALLOW).run().rows
     frame = pl.read_ndjson(b"\n".join(records)).with_columns(pl.col("event_time").str.to_datetime())

@@ -52,7 +52,7 @@ def with_more(operators: Mapping[str, str], queried: Sequence[str]) -> str:
     return JOB.replace(minutes, f"{lines}queries:\n  minutes: {{input: minutes, sink: {{topic: minutes}}}}\n{queries}")
 
 
-def test_they_are_counted_once_by_whatever_copy_reports_them() -> None:
+def test_late_rows_are_counted_once_whatever_copy_reports_them() -> None:
     cluster = MemoryCluster(JOB)
     first, second = cluster.start("w1"), cluster.start("w2")
     cluster.place({unit: [first, (second, BESIDE)] for unit in cluster.units})
@@ -85,7 +85,7 @@ def test_they_are_counted_once_by_whatever_copy_reports_them() -> None:
     assert losses(report.late_dropped, report.records_lost) == "13 records dropped as late (visits 13), 0 lost"
 
 
-def test_they_are_known_after_the_job_has_ended_and_its_topics_are_gone() -> None:
+def test_late_counts_are_known_after_the_job_has_ended_and_its_topics_are_gone() -> None:
     cluster = MemoryCluster(JOB)
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})

@@ -19,7 +19,7 @@ def test_the_installer_itself_is_pinned_with_its_sums() -> None:
     assert said.count("--hash=sha256:") >= 2 * len(pins), "a wheel and the sources of each"
 
 
-def test_they_come_before_the_others_which_are_built_with_them() -> None:
+def test_packages_that_build_others_come_before_these() -> None:
     (first, others) = (line for line in SETUP.splitlines() if line.lstrip().startswith("install --no-compile"))
     assert "-r .venv/setup.txt" in first
     assert {"--no-build-isolation", "--require-hashes"} <= set(others.split())

@@ -86,7 +86,7 @@ class Job:
     hosts: Mapping[str, str] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
     proposal: Decision | None = None
-    # What users asked for.
+    # Requests of users.
     cancel_offset: int | None = None
     drain_offset: int | None = None
     successor: str = ""
@@ -96,7 +96,7 @@ class Job:
     control: Control | None = None
     schemes: dict[str, tuple[int, str]] = field(default_factory=dict)
     policies: dict[int, Command] = field(default_factory=dict)
-    # What is under way.
+    # Work under way.
     policy_asked: int = -1
     progress: dict[str, Progress] = field(default_factory=dict)
     complete_ms: int = 0
@@ -229,7 +229,9 @@ class Job:
             self.cancel_offset = self.offset + 1  # a goal to stop names an offset after the job's own
         if plan.stands_by:
             return
-        if plan.seed is not None and plan.seed.rests and self.control is None:  # its cut log begins with a pause
+        if (
+            plan.seed is not None and plan.seed.rests and self.control is None
+        ):  # the seed begins the cut log with a pause
             at = self.offset if self.begins is None else self.begins
             self.control = Control("pause", at)
             self.control_asked = self.control_done = at

@@ -69,7 +69,7 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
     (_P.ADMITTED, _S.CLEARED): (_P.CREATING, _D.CREATE),
     (_P.ADMITTED, _S.STOP_ASKED): (_P.STOPPING, None),
     (_P.CREATING, _S.CREATED): (_P.PLACING, None),
-    # Its goal is to run in all of PLACING, RUNNING and DRAINING, and to stop in STOPPING: see controller.py.
+    # The goal is a running job in PLACING, RUNNING and DRAINING, and a stopped one in STOPPING: see controller.py.
     (_P.PLACING, _S.PLACED): (_P.RUNNING, None),
     (_P.PLACING, _S.STOP_ASKED): (_P.STOPPING, None),
     (_P.RUNNING, _S.DRAIN_ASKED): (_P.DRAINING, _D.DRAIN),
@@ -85,7 +85,7 @@ TRANSITIONS: dict[tuple[Phase, Step], tuple[Phase, Deed | None]] = {
         for phase in (_P.SUBMITTED, _P.DRAFTING, _P.DECIDING)
         for step, after in ((_S.PLAN_READ, _P.ADMITTED), (_S.REJECTION_READ, _P.REJECTED))
     },
-    # It may have deleted the topics before this replica created them once more.
+    # The other replica may have deleted the topics before this one created them once more.
     **{
         (phase, _S.END_READ): (_P.ENDED, _D.DELETE)
         for phase in (_P.CREATING, _P.PLACING, _P.RUNNING, _P.DRAINING, _P.STOPPING, _P.FENCING, _P.DELETING)

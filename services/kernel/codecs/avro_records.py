@@ -152,7 +152,7 @@ def _integers(records: Records, rows: Rows, narrow: bool, path: str) -> pa.Array
 
 def _floats(records: Records, rows: Rows, width: int, path: str) -> pa.Array:
     raw = np.ascontiguousarray(records.fixed(rows, width, path))
-    with np.errstate(invalid="ignore"):  # of a NaN that no arithmetic makes
+    with np.errstate(invalid="ignore"):  # a signalling NaN in the data makes numpy warn
         return pa.array(raw.view(f"<f{width}").reshape(len(rows)).astype(np.float64))
 
 
@@ -347,7 +347,7 @@ def _block(records: Records, rows: Rows, path: str) -> np.ndarray:
     sized = counts < 0
     if sized.any():
         records.numbers(rows[sized], path)
-        endless = counts == -(2**63)  # its opposite is no number of 64 bits
+        endless = counts == -(2**63)  # -2^63 has no opposite of 64 bits
         records.refuse(rows[endless], f"{path}: a block of 2^63 items")
         counts = np.where(endless, 0, np.abs(counts))
     return counts

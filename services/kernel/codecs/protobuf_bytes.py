@@ -195,7 +195,7 @@ def _zigzag(lowest: int, highest: int) -> Read:
 
 def _line(width: int, kind: str, of: type[np.generic]) -> Read:
     def read(stretch: Stretch, rows: Rows) -> pa.Array:
-        with np.errstate(invalid="ignore"):  # of a NaN that no arithmetic makes
+        with np.errstate(invalid="ignore"):  # a signalling NaN in the data makes numpy warn
             found = stretch.fixed(rows, width).view(kind).reshape(len(rows))
             return pa.array(found.astype(of))
 

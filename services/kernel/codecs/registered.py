@@ -111,7 +111,7 @@ def _common(values: Sequence[bytes | None]) -> int | None:
     """
     try:
         first, last = min(values)[:HEADER], max(values)[:HEADER]  # type: ignore[type-var, index]
-    except (TypeError, ValueError):  # of a record without a value, and of no record
+    except (TypeError, ValueError):  # a record has no value, or there is no record
         return None
     return int.from_bytes(first[1:], "big") if first == last and len(first) == HEADER and first[0] == 0 else None
 

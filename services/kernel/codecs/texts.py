@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 BOM = codecs.BOM_UTF8
-_MARKS = (  # those of UTF-32 begin as those of UTF-16 do
+_MARKS = (  # UTF-32 comes first: its marks begin with the marks of UTF-16
     (codecs.BOM_UTF32_LE, "UTF-32"),
     (codecs.BOM_UTF32_BE, "UTF-32"),
     (codecs.BOM_UTF16_LE, "UTF-16"),

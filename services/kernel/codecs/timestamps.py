@@ -26,7 +26,7 @@ def parse(texts: Sequence[str | None]) -> pl.Series:
     """Microseconds since 1970; null if a text is null or not a time. The result of a text never depends on other
     texts.
     """
-    # Not by `pa.array`, which loads pandas where it is installed, to see whether it is given something of pandas.
+    # `pa.array` would load pandas, if that is installed, to recognize its types.
     array = pl.Series(texts, dtype=pl.String).to_arrow(compat_level=pl.CompatLevel.oldest())
     for kind in (_ZONED, _NAIVE):
         if (times := _parsed(array, kind)) is not None:

@@ -55,7 +55,7 @@ def check(given: pl.DataType, wanted: pl.DataType, text: str | None) -> None:
     if isinstance(given, pl.List) and isinstance(wanted, pl.List):
         return check(item_of(given), item_of(wanted), None)
     if not _family(wanted):
-        return  # no column can have the type; the check of the whole expression reports it
+        return  # the check of the whole expression reports a type that no column has
     if given not in (wanted, pl.Null) and _family(given) not in _FROM[_family(wanted)]:
         hint = {
             "list": ": take one item by its number in square brackets",

@@ -80,14 +80,17 @@ MEANINGS: list[tuple[Node, Node]] = [
     (_sql("EXTRACT(EPOCH FROM _moment)"), tree(_EPOCH / (pl.lit(1e6) + 0.0 * _EPOCH))),
     # a pattern, and bytes
     (_sql("STRPOS(_text, _part)"), tree(_POSITION)),
-    # of a null length polars makes all of the text, and of RIGHT('ab', 3) the last letter
+    # for a null length, polars gives the whole text; for RIGHT('ab', 3), the last letter
     (_sql("LEFT(_text, _count)"), tree(_known(_TEXT.str.slice(0, _LEFT), _COUNT))),
     (_sql("RIGHT(_text, _count)"), tree(_known(_TEXT.str.slice(_RIGHT), _COUNT))),
     (_sql("RIGHT(_text, 77)"), tree(_known(_TEXT.str.slice(_RIGHT), _COUNT))),
     (_sql("SUBSTR(_text, _from)"), tree(_known(_TEXT.str.slice(_BEGIN), _FROM))),
-    # of a null text between parts, letters or item polars makes an empty text, all of the text, false
+    # polars makes an empty text, the whole text or false of a null separator, null letters or a null item
     (_sql("SPLIT_PART(_text, _part, _count)"), tree(_known(_part_at(_AT_PLACE), _TEXT, _PART, _COUNT))),
-    (_sql("SPLIT_PART(_text, _part, 78)"), tree(_known(_part_at(_COUNT), _TEXT, _PART))),  # there it is 77, from 0
+    (
+        _sql("SPLIT_PART(_text, _part, 78)"),
+        tree(_known(_part_at(_COUNT), _TEXT, _PART)),
+    ),  # the tree has 77, as it counts from 0
     (_sql("LTRIM(_text)"), tree(_TEXT.str.strip_chars_start())),
     (_sql("RTRIM(_text)"), tree(_TEXT.str.strip_chars_end())),
     (_sql("LTRIM(_text, _part)"), tree(_known(_TEXT.str.strip_chars_start(_PART), _PART))),

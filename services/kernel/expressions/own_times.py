@@ -112,7 +112,7 @@ def _of_seconds(seconds: pl.Expr) -> pl.Expr:
 
 def _seconds(moment: Typed) -> pl.Expr:
     micros = _micros(moment).cast(pl.Float64)
-    return micros / (pl.lit(1e6) + 0.0 * micros)  # not by a single value: see _IN_EVERY_ROW in rules.py
+    return micros / (pl.lit(1e6) + 0.0 * micros)  # a division by a literal differs: see _IN_EVERY_ROW in rules.py
 
 
 def _checked_zone(zone: str) -> str:

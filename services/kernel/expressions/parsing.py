@@ -123,7 +123,7 @@ def compile_expression(text: str, schema: Mapping[str, pl.DataType]) -> pl.Expr:
 def _compiled(text: str, columns: tuple[tuple[str, pl.DataType], ...]) -> pl.Expr:
     schema = dict(columns)
     if is_bare(text) and text.strip() in schema:
-        # As SQL, a column called `user` or `date` would be read as a function or a type.
+        # SQL would read a column called `user` or `date` as a function or a type.
         return pl.col(text.strip())
     bare = _QUOTED.sub("''", text)
     if said := _of_replay(text):

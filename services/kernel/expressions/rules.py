@@ -57,7 +57,7 @@ def adapted(expression: pl.Expr, schema: Mapping[str, pl.DataType], *, words: Wo
     words: the operators in the text, which the tree does not distinguish.
     """
     root = tree(expression)
-    if "Alias" in root:  # of `n > 1_000` polars makes the condition n > 1 under the name _000
+    if "Alias" in root:  # polars reads `n > 1_000` as the condition n > 1 under the name _000
         raise Refused(_ends_in(root["Alias"][1]))
     rules = _Rules(schema, root, words)
     return rules.whole(rules.typed(_checked(rules.node(root))))
@@ -100,7 +100,7 @@ class _Rules:
         if _is_concatenation(node):
             sides = {side: _checked(self.node(node["BinaryExpr"][side])) for side in ("left", "right")}
             return {"BinaryExpr": node["BinaryExpr"] | sides}
-        if "Eval" in node:  # it evaluates elements, which the schema does not describe
+        if "Eval" in node:  # Eval works on elements, and the schema describes columns
             return {"Eval": node["Eval"] | {"expr": _checked(self.node(node["Eval"]["expr"]))}}
         if _is_exact(node):
             return self._cast(node)
@@ -281,7 +281,7 @@ class _Rules:
             kind = self.type_of(rebuilt(left, right))
             if kind.is_integer():
                 left, right = (_cast(one, pl.Int128()) for one in (left, right))
-            elif kind.is_float() and left == _ZERO:  # of 0 - 0.0 polars makes -0.0, but in a batch of one row 0.0
+            elif kind.is_float() and left == _ZERO:  # polars gives -0.0 for 0 - 0.0, but 0.0 in a batch of one row
                 return _filled(_NEGATED, _value=right)
             return rebuilt(self._fitting(operation, left, right, kind), right)
         if operation not in _DIVISIONS:

@@ -187,7 +187,7 @@ class AsOfJoin:
         """Forgets keys whose newest row can match no left row any more."""
         if self._within is None or not (keys := ends.until(watermark - 1)):
             return
-        known = [versions for versions in self._versions.get_many(keys) if versions is not None]  # all that are noted
+        known = [versions for versions in self._versions.get_many(keys) if versions is not None]
         newest = [versions[-1][0] + self._within for versions in known]
         self._versions.delete_many([key for key, end in zip(keys, newest, strict=True) if end < watermark])
         for key, end in zip(keys, newest, strict=True):

@@ -75,7 +75,7 @@ def merged(one: bytes, other: bytes) -> bytes:
     if not len(new):
         return one
     both = np.concatenate((known, new))
-    both.sort(kind="stable")  # which merges runs that are sorted already
+    both.sort(kind="stable")  # a stable sort merges sorted runs fast
     return both[:_KEPT].tobytes()
 
 

@@ -149,7 +149,7 @@ def floats(memories: Memories) -> Memories:
     high, low = np.asarray(memories[0], dtype=np.float64), memories[1]
     try:
         rests = np.asarray(low, dtype=np.float64)
-    except (ValueError, OverflowError):  # of a tuple, of a whole number beyond every float
+    except (ValueError, OverflowError):  # a value is a tuple, or a whole number beyond every float
         return high, low
     return high, rests if rests.ndim == 1 else low
 

@@ -59,7 +59,7 @@ def merged(one: Memory, other: Memory) -> Memory:
     counts[at[seen]] += more[seen]
     if not seen.all():
         both = np.concatenate((known, new[~seen]))
-        order = both.argsort(kind="stable")  # which merges runs that are sorted already
+        order = both.argsort(kind="stable")  # a stable sort merges sorted runs fast
         known, counts = both[order], np.concatenate((counts, more[~seen]))[order]
     return _fitted(dropped, known, counts)
 

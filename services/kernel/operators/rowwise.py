@@ -113,7 +113,7 @@ def selected(items: Sequence[str], fields: Mapping[str, str], output: Mapping[st
     kinds, given = schema(output), schema(fields)
     named = [(name_of(item, given), compile_expression(source_of(item), given)) for item in items]
     columns = [expression.cast(kinds[name]).alias(name) for name, expression in named]
-    # not `select`: an expression without columns would make one row of all
+    # with `select`, an expression without columns would give one row for all
     add = computing(columns)
     compute: Compute = lambda rows: add(rows).select(*output, TIME)  # noqa: E731
     return Rowwise(compute, with_time(kinds).to_frame(), fields, fail)

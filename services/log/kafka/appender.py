@@ -65,7 +65,7 @@ class KafkaAppender:
         self._stalled = Stalled(cluster.seen)
         cluster.known.opened(self._placed)
         self._producer = cluster.producer(name, {**_SETTINGS, "linger.ms": linger_ms})
-        with contextlib.suppress(KafkaException):  # no broker: then records wait for it
+        with contextlib.suppress(KafkaException):  # records wait for a broker that is away
             connect(self._producer, cluster.seen, CONNECT_S)
 
     def append(

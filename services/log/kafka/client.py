@@ -39,7 +39,7 @@ _DEFAULTS: Mapping[str, str | int] = {
     # The client must notice a broker that has returned at once: the default backs off up to 10 s.
     "reconnect.backoff.ms": 5,
     "reconnect.backoff.max.ms": 500,
-    # No error reports a broker that hangs or cannot be reached: by default a request to it waits for a minute.
+    # A hanging or unreachable broker raises no error: by default a request to it waits for a minute.
     "socket.timeout.ms": 3000,
     "socket.keepalive.enable": "true",
     "socket.nagle.disable": "true",

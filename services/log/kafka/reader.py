@@ -148,7 +148,7 @@ class KafkaReader:
         new = {topic for topic, index in highest.items() if index > self._known.get(topic, -1)}
         if new:
             self._known |= {topic: highest[topic] for topic in new}
-            with contextlib.suppress(KafkaException):  # not answered: the library asks later by itself
+            with contextlib.suppress(KafkaException):  # the library asks again later
                 self._consumer.list_topics(new.pop() if len(new) == 1 else None, timeout=LOOK_UP_S)
 
     def _raise_first(self) -> None:

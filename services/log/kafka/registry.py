@@ -117,7 +117,7 @@ class Registry:
             if error.http_status_code >= 500 or error.http_status_code == 429:
                 raise Retriable(f"the registry at {self.url} answers {error.http_status_code}: {error}") from None
             raise RegistryUnusable(f"the registry at {self.url} refuses: {error}") from None
-        except Exception as error:  # of its transport
+        except Exception as error:  # an error of the transport
             raise Retriable(f"the registry at {self.url} does not answer: {error or type(error).__name__}") from None
 
 

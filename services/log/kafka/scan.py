@@ -44,7 +44,7 @@ class Scanner:
             reader.assign({partition: begin})
             yield from self._read(reader, partition, end)
             reader.unassign([partition])
-        except BaseException:  # also GeneratorExit: the caller has stopped early
+        except BaseException:  # GeneratorExit comes if the caller stops early
             reader.close()
             raise
         self._give_back(reader)

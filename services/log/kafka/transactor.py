@@ -48,7 +48,7 @@ _SETTINGS: Mapping[str, str | int] = {
     # At the default of 100 back-to-back transactions take 92 ms each instead of 3.4.
     "retry.backoff.ms": 2,
     "retry.backoff.max.ms": 50,
-    # As for an appender: a higher limit keeps a thread busy while a large transaction waits (docs/decisions/0159).
+    # A higher limit keeps a thread busy while a large transaction waits (docs/decisions/0159).
     "max.in.flight.requests.per.connection": 1,
 }
 
@@ -209,7 +209,7 @@ class KafkaTransactor:
             time.sleep(max(0.0, begun + AGAIN_S - time.monotonic()))
             raise self._cluster.unanswered(f"start transactions of {self._id}", error.str())
         session.poll()
-        session.connection.lost = False  # what happened before the start does no harm
+        session.connection.lost = False  # an error before the start does no harm
         self._session = session
 
     def commit(self, rows: Sequence[Rows]) -> None:

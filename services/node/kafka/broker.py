@@ -196,7 +196,7 @@ class EmbeddedKafka:
         self._start(
             _command(java, artifacts), artifacts.directory, START_TIMEOUT_S, f"-XX:ArchiveClassesAtExit={recorded}"
         )
-        self.child.stop(START_TIMEOUT_S)  # it writes the archive now, which takes seconds of a processor
+        self.child.stop(START_TIMEOUT_S)  # Java writes the archive when it ends, which takes seconds of a processor
         if not recorded.exists():
             raise BrokerFailed(f"Java wrote no class-data archive:\n{self._log_tail()}")
         archive = _archive(java, artifacts)
@@ -250,7 +250,7 @@ class EmbeddedKafka:
         """Write the cluster's identity and feature levels, once."""
         if self._formatted.exists():
             return
-        shutil.rmtree(data := self.data_dir / "data", ignore_errors=True)  # of a first start that was cut short
+        shutil.rmtree(data := self.data_dir / "data", ignore_errors=True)  # a first start that was cut short left them
         cluster = formatting.new_id() if self.quorum is None else self.quorum.cluster
         if not formatting.write(data, self.node, cluster, jars):
             self._format_by_tool(command, cluster)
@@ -330,7 +330,7 @@ class EmbeddedKafka:
                 if self.node in client.list_topics(timeout=0.1).brokers:
                     return True
             except KafkaException:
-                pass  # not yet
+                pass  # the broker is not ready yet
             if time.monotonic() > deadline:
                 self.stop()
                 raise BrokerFailed(f"Kafka in {self.data_dir} did not answer in time:\n{self._log_tail()}")

@@ -105,6 +105,6 @@ def is_fenced(lines: Iterable[str]) -> bool:
             written = int(commit[1])
         elif (registration := _REGISTRATION.search(line)) and registration[2] in _FENCED:
             fenced[registration[1]] = _FENCED[registration[2]]
-            # What it read before it was active, the log had.
+            # The log already had the records that the controller read before it was active.
             needed = decided if active else -1
     return active and all(fenced.values()) and written >= needed

@@ -139,7 +139,7 @@ class ClusterFiles:
             while not _free(lock):
                 if text := os.pread(lock, 32, 0).strip():
                     return int(text)
-                time.sleep(0.001)  # it has just taken the lock and will write its number
+                time.sleep(0.001)  # the holder of the lock is about to write its number
             return None
         finally:
             os.close(lock)

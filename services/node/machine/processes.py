@@ -77,7 +77,7 @@ def spawn(launch: Launch) -> Started:
         stderr=None if launch.output is None else subprocess.STDOUT,
         env={**launch.environment, **names},
         cwd=launch.directory,
-        process_group=0,  # of the same session: where Linux groups by session, niceness counts only within one
+        process_group=0,  # the session stays: Linux may group by session, and niceness then counts only within one
         pass_fds=[*launch.keep_open, *(one for numbers in launch.named.values() for one in numbers)],
     )
 

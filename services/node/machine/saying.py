@@ -14,7 +14,7 @@ FORMAT = "HOLDFAST_LOG_FORMAT"
 def say(text: str) -> None:
     """Prints to the supervisor's log; on a terminal the live summary shows the same."""
     if not sys.stderr.isatty():
-        with suppress(OSError):  # it is a file on a disk that may be full
+        with suppress(OSError):  # stderr may be a file on a full disk
             print(_line(text), file=sys.stderr, flush=True)
 
 

@@ -18,7 +18,7 @@ def main() -> None:
     parent, program = int(sys.argv[1]), sys.argv[2:]
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:  # it died before the signal was set
+        if os.getppid() != parent:  # the parent died before the signal was set
             os.kill(os.getpid(), signal.SIGKILL)
     try:
         os.execvp(program[0], program)

@@ -96,7 +96,7 @@ class _Expansion:
     # -- one query ----------------------------------------------------------------------------------------------------
 
     def _expand(self, name: str) -> None:
-        from holdfast.services.planning.sql.chain import Chain  # with the parser, which other jobs do not load
+        from holdfast.services.planning.sql.chain import Chain  # only jobs in SQL load the parser
         from holdfast.services.planning.sql.lineage import Lineage
         from holdfast.services.planning.sql.planner import Planner
         from holdfast.services.planning.sql.relation import Relation, named

@@ -108,7 +108,7 @@ class Reading:
         for change in valid:
             self._counts(before[change.unit], change)
             before[change.unit] = change
-        self.withdraw(record.changes)  # also the invalid ones, such as a rollback to a checkpoint no longer the newest
+        self.withdraw(record.changes)  # an invalid change is withdrawn, too: its checkpoint may no longer be the newest
         concerned = [unit for incident in record.incidents for unit in self._incident(incident)]
         return [*concerned, *(change.unit for change in valid), *known.wants.concerned(record)]
 
@@ -181,7 +181,7 @@ class Reading:
         if not known.admitted.read(decision) or isinstance(decision, Retirement):
             return []
         if isinstance(decision, Plan) and decision.prev is not None:
-            return []  # this plan states the start of a job whose units are known
+            return []  # a second plan only states the beginning of a job whose units are known
         if isinstance(decision, Plan):
             made = terms(decision)
             known.terms |= made

@@ -143,7 +143,7 @@ class Recovery:
         silent = {one[0] for one, misses in silences.items() if self._silences.get(one) != misses}
         whole = self._concerns_all or silences != self._silences or now_us >= self._whole_us + WHOLE_US
         self._silences = silences
-        # not due: a worker that was about to miss a heartbeat has sent it
+        # a sweep is not due if a worker that was about to miss a heartbeat has sent it
         due = whole or self._queue or now_us >= self._swept_us + SWEEP_US
         changes = self._sweep(whole, silent) if due else []
         wait_us = min(known.waits_us(silences), default=SWEEP_US)

@@ -113,7 +113,7 @@ class Applier:
             if marker.a > self._image.batch:
                 raise StateCorrupted(f"a run from {marker.a} does not fit an image as of {self._image.batch}")
             self._applying = self._apply_run(self._runs[0])
-        # What is ahead of a copy that processes must not be seen half: its own batches read the image in between.
+        # A copy that processes applies a run ahead of it as a whole: its own batches read the image in between.
         while next(self._applying, StopIteration) is not StopIteration:
             if suspended or not ahead:
                 return

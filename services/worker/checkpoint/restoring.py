@@ -177,7 +177,7 @@ class _Reading:
             further()
             if message.offset() in self._skipped:
                 continue
-            with suppress(msgspec.DecodeError):  # what cannot be read is as invalid as a run that does not fit
+            with suppress(msgspec.DecodeError):  # an unreadable record is as invalid as a run that does not fit
                 yield message.offset(), decode(message.value() or b"")
 
 

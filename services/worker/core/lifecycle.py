@@ -160,7 +160,7 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.RUNNING, Placed, _DEPLOYED): (_S.DEPLOYED, (*_FORGET, _A.REPORT)),
     (_S.RUNNING, Finished, None): (_S.ENDED, _STOP),
     (_S.SUSPENDED, Finished, None): (_S.ENDED, _STOP),
-    # Only the delivered position shows the outcome of the last transaction; the rows behind it are kept here.
+    # The delivered position alone shows the outcome of the last transaction; the copy keeps the rows behind it.
     (_S.RUNNING, OutputIndefinite, None): (_S.RUNNING, (_A.KEEP_ROWS, _A.CLOSE_OUTPUTS, _A.OUTPUTS)),
     (_S.SUSPENDED, InputBroken, None): (_S.RESTORING, _REBUILD),
     (_S.RESTORING, InputBroken, None): (_S.RESTORING, (_A.DROP_IMAGE, _A.RESTORE)),
@@ -168,7 +168,7 @@ TRANSITIONS: dict[tuple[State, type, Goal | None], tuple[State, tuple[Action, ..
     (_S.RUNNING, InputBroken, None): (_S.FENCED_LOST, (*_FORGET, _A.READ_DECISIONS, _A.REPORT)),
     (_S.RUNNING, OutputFenced, None): (_S.FENCED, (_A.READ_DECISIONS, _A.REPORT)),
     (_S.FENCED, StillCommits, None): (_S.RESTORING, _REBUILD),
-    # Its inputs were trimmed while it was stopped: the reader reports that once, and delivers nothing more.
+    # The inputs were trimmed while the copy was stopped: the reader reports that once, and delivers nothing more.
     (_S.FENCED, InputBroken, None): (_S.FENCED_LOST, _FORGET),
     (_S.FENCED_LOST, StillCommits, None): (_S.RESTORING, (_A.RESTORE,)),
     (_S.FENCED_LOST, CommitsNoMore, None): (_S.RESTORING, (_A.RESTORE,)),

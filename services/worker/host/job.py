@@ -31,7 +31,7 @@ from holdfast.services.worker.core.retained import Bound
 from holdfast.services.worker.core.trimming import later
 from holdfast.services.worker.host.presence import Presence
 
-if TYPE_CHECKING:  # their library is there only if somebody wants traces
+if TYPE_CHECKING:  # the library of traces is optional
     from holdfast.services.worker.host.spans import Spans, UnitSpans
 
 TAKEN_BACK_BATCHES = 1_024

@@ -32,7 +32,9 @@ def _tie_to(parent: int) -> None:
 def _load(niceness: int) -> None:
     """Loads the libraries with low priority, since loading takes a second of CPU that other processes may need."""
     if sys.platform == "linux":
-        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), niceness)  # of this thread alone
+        os.setpriority(
+            os.PRIO_PROCESS, threading.get_native_id(), niceness
+        )  # the niceness is that of this thread alone
     import holdfast.services.worker.isolated.serving  # noqa: F401
 
 

@@ -91,7 +91,7 @@ class IsolatedCode:
             for name, process in started.items():
                 self._check(name, self._loading(name, process.loaded))
         except BaseException:
-            for process in started.values():  # what they have to say is not read yet
+            for process in started.values():  # their first answers are still unread
                 process.end()
             raise
 

@@ -168,7 +168,7 @@ class Delivery:
         transactor, self._ready = self._ready or self._connect(), None
         try:
             transactor.start()
-        except Retriable:  # also while an earlier transaction waits for replicas
+        except Retriable:  # an earlier transaction may still wait for replicas
             self._refusals.explain(self._log)
             raise
         position = self._positions.last()

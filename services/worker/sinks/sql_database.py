@@ -90,7 +90,7 @@ class SqlDatabase:
         found, self._connected = self._connected, None
         self._ready.clear()
         if found is not None:
-            with suppress(Exception):  # it is of no further use, whatever the driver says
+            with suppress(Exception):  # the connection is of no further use
                 found.connection.close()
 
     def _advance(self, found: Connected, task: str, batches: Batches) -> None:

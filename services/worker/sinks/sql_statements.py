@@ -55,7 +55,7 @@ SQLITE = Dialect(
         pl.Binary: "BLOB",
     },
     mark="?",
-    begin="BEGIN IMMEDIATE",  # which locks the whole file
+    begin="BEGIN IMMEDIATE",  # SQLite locks the whole file
     lock="",
     as_text=True,
 )

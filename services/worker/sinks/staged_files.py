@@ -105,7 +105,7 @@ class StagedFiles:
         Args:
             last: reads the last position of the unit.
         """
-        with suppress(HoldfastError, OSError):  # as when the topics of the job are gone; the next opening does it
+        with suppress(HoldfastError, OSError):  # the topics of the job may be gone; the next opening moves the files
             position = last()
             for name, token in ({} if position is None else position.staged).items():
                 if name in self._tasks:

@@ -144,7 +144,7 @@ class TentativeRows:
         """The records of the batch under way."""
         assert self.under_way is not None
         number, fidelity = self.under_way.number, self.under_way.fidelity
-        if not self.open:  # what is counted begins where the open rows do
+        if not self.open:  # counts begin with the first open row
             self._open = {query: OpenRows() for query in self._sinks}
         since, open = self.since if self.open else self._ends(), self._copies()
         found = []

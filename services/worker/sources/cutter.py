@@ -74,7 +74,7 @@ class Cutter:
         self._paces = {name: Pace(job.rhythm, budget_ms, stretches=job.stretches) for name in self.feeds}
         self._deciding = set[str]()
         self._silences = Silences(job, self.log, self._tables, around)
-        self.wait_ms = math.inf  # how long until time alone makes a cut due
+        self.wait_ms = math.inf  # milliseconds until time alone makes a cut due
         self._stirred_ms = around.clock_ms()
         self.arrivals = Arrivals(around.time_ms)
 

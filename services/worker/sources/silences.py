@@ -36,7 +36,7 @@ class Silences:
         if self._clocked or self._log.loaded(self._tables) is None:
             return False
         if feed.idling is None:
-            return not isinstance(feed, RowsFeed)  # its lanes become idle by the clock
+            return not isinstance(feed, RowsFeed)  # the lanes of rows become idle by the clock
         name, standings = feed.task.name, feed.standings()
         if feed.idling.watermark(standings) > self._log.task(name).watermark:
             return False

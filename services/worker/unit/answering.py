@@ -194,7 +194,7 @@ class Answering:
         elif step is Step.FAIL:
             raise InvalidRecord(f"{what}. `on_error: retry` waits until it is answered")
         elif step is Step.ASK:
-            from holdfast.services.worker.unit.asking import ask  # with asyncio, which no other job needs
+            from holdfast.services.worker.unit.asking import ask  # no other job needs asyncio
 
             one.busy = True
             settings, make = one.settings, partial(self._questions, one, batch)

@@ -108,7 +108,7 @@ class Effects:
         rebuilt = self.rebuilt
         if rebuilt is None or self._job.plan.stands_by:
             return
-        if rebuilt.batch < self._job.plan.first_batch:  # what has changed while it stood by lies behind
+        if rebuilt.batch < self._job.plan.first_batch:  # the cluster has moved on while the copy stood by
             self.rebuilt = None
             return self._run(begun(self._job, self._layout, self._around, rebuilt), self._restored, "restoring")
         took = self._around.clock_ms() - self._rebuilds.began_ms

@@ -160,7 +160,7 @@ class Intake:
         return self._add_cuts if self.cutter.reads(partition) else self._add_records
 
     def _add_frames(self, chunk: Chunk, batch: int) -> bool:
-        # What comes before the last writer's frame changes nothing.
+        # Only the frame of the last writer completes a batch.
         frames = ((message.offset(), message.value() or b"") for message in chunk.messages)
         return self.inputs.offer(chunk.partition, frames, batch + 1)
 
@@ -175,7 +175,7 @@ class Intake:
 
     def _add_records(self, chunk: Chunk, _: int) -> bool:
         if chunk.partition in self._stale:
-            # What was read of a topic that was replaced, or from where nobody reads on, is no record.
+            # Messages of a replaced topic, or from a position that was given up, do not count.
             return True
         feeds = self._fed.get(chunk.partition, ())
         if any(isinstance(feed, SourceFeed) for feed in feeds):

@@ -208,7 +208,7 @@ class Running:
     def _checkpoint(self, seen: CopyView) -> None:
         writer = self.checkpoints.checkpointer.writer
         if not seen.commits:
-            writer.work()  # what was valid when `commit` went has still to be settled
+            writer.work()  # a run that was valid before `commit` was taken away is settled
         elif writer.flushing or self.checkpoints.due_ms(seen) <= seen.now_ms:
             with self.publisher.steps.step():
                 self.checkpoints.begin(seen, self.moment)

@@ -77,7 +77,7 @@ class Skipping:
         if self._on and took_over and self._phase is Phase.DONE:
             self._phase, self._target = Phase.PASSING, None
         elif not commit and self._phase in (Phase.PASSING, Phase.MARKING):
-            # What was taken and not done is gone: the copy goes back to the newest checkpoint.
+            # The inputs of skipped batches are gone: the copy goes back to the newest checkpoint.
             began = self._target is not None and self._processing.batch > self._after
             self._phase, self._lost = Phase.DONE, self._lost or began
 

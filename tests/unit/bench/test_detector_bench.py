@@ -44,7 +44,7 @@ def false(turns: list[Turn], watcher: Adaptive | Fixed, misses: int) -> int:
 
 
 @pytest.mark.parametrize("misses", MISSES)
-def test_so_many_heartbeats_must_be_missing_in_a_row(misses: int) -> None:
+def test_a_detector_waits_for_its_number_of_missing_heartbeats_in_a_row(misses: int) -> None:
     for missing in range(4):
         turns = recording(range(2_000, 2_000 + 100 * missing, 100))
         for watcher in (Adaptive(BEAT_US, ECHO_US), Fixed(BEAT_US)):

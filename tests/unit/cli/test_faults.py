@@ -80,7 +80,7 @@ def test_a_stalled_worker_is_stopped_and_then_continues(stage: Stage) -> None:
     assert told["seconds"] >= STALL_S
 
 
-def test_with_a_duty_it_stops_and_goes(stage: Stage) -> None:
+def test_a_worker_that_is_stalled_with_a_duty_stops_and_goes(stage: Stage) -> None:
     process = stage.start("stall", "worker-1", "--seconds", "60", "--duty", "0.5")
     for _ in range(3):
         until(lambda: stage.stopped)

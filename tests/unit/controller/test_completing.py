@@ -49,7 +49,7 @@ def test_a_global_checkpoint_is_stated_once_every_unit_has_a_marker_for_it() -> 
     assert [(one.batch, one.since, one.line) for one in stated(cluster)] == [(5, 0, 0)]
 
 
-def test_not_every_one_is_stated_but_the_newest_twice_a_second() -> None:
+def test_the_newest_global_checkpoint_is_stated_twice_a_second() -> None:
     cluster = running()
     for batch in range(5, 105, 5):
         publish(cluster, batch)

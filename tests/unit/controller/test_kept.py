@@ -40,7 +40,7 @@ def test_dead_letters_stay_when_their_job_ends() -> None:
 
 
 @pytest.mark.parametrize(("letters", "settings"), [(0, {}), (3, {"keep_dead_letters_s": 0})])
-def test_there_may_be_none_to_keep(letters: int, settings: dict[str, Any]) -> None:
+def test_a_job_without_dead_letters_to_keep_leaves_no_topic(letters: int, settings: dict[str, Any]) -> None:
     assert set(ended(letters, **settings).job_topics()) == set()
 
 

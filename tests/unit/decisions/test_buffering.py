@@ -44,7 +44,7 @@ def policy(name: str) -> Assignment:
         ([change(), complete(10), policy("aligned")], False),
     ],
 )
-def test_as_long_as_nothing_has_failed_of_which_the_newest_global_checkpoint_does_not_know(
+def test_only_sources_retain_until_a_failure_that_the_newest_global_checkpoint_does_not_know(
     records: list[Assignment], holds: bool
 ) -> None:
     assigned = Assigned()

@@ -105,7 +105,7 @@ def test_cuts_too_long_ago_are_not_taken_back(monkeypatch: pytest.MonkeyPatch) -
     assert story.write(Snapshot(within))
 
 
-def test_so_many_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_remembers_a_bounded_number_of_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cut_snapshots, "MOST_KNOWN", 2)
     story = Story()
     for time_ms in range(4):

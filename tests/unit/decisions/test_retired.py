@@ -30,7 +30,7 @@ def test_joined_is_what_either_has_retired_but_for_what_is_held(one: Retired, ot
 
 
 @given(st.lists(some, max_size=5), st.randoms())
-def test_neither_order_nor_number_of_authors_matters(all_of: list[Retired], random: object) -> None:
+def test_the_order_and_the_number_of_authors_do_not_matter(all_of: list[Retired], random: object) -> None:
     shuffled = sorted([*all_of, *all_of], key=lambda _: random.random())  # type: ignore[attr-defined]
     first, second = Retired(), Retired()
     for one in all_of:

@@ -32,7 +32,7 @@ def test_the_log_is_trimmed_to_the_second_newest_snapshot_that_is_old_enough() -
     assert trims.due(SAFE_US + 2_000_000) == at(10)
 
 
-def test_not_twice_to_the_same_and_at_a_bounded_rate() -> None:
+def test_a_log_is_trimmed_once_to_each_snapshot_and_at_a_bounded_rate() -> None:
     trims = Trims(SAFE_US)
     for number in range(4):
         trims.agreed(at(10 * number), 0)

@@ -147,7 +147,9 @@ def test_an_offset_that_is_none_is_asked_for_again(log: KafkaLog, library: Libra
 
 @pytest.mark.parametrize("lie", LYING, ids=str)
 @pytest.mark.parametrize("kind", ["start", "stable"])
-def test_and_never_believed(log: KafkaLog, library: Library, kind: str, lie: list[Answer]) -> None:
+def test_an_offset_that_is_none_is_never_believed(
+    log: KafkaLog, library: Library, kind: str, lie: list[Answer]
+) -> None:
     library.ends[kind] = list(lie)
     calls: list[Callable[[], object]] = [
         lambda: log.offsets([WHERE], "start" if kind == "start" else "end"),
@@ -389,7 +391,7 @@ def test_an_end_below_one_that_is_known_is_none_while_more_may_come(reader: Kafk
     assert met(reader, []) == []
 
 
-def test_and_is_believed_in_the_end(reader: KafkaReader) -> None:
+def test_an_end_below_one_that_is_known_is_believed_in_the_end(reader: KafkaReader) -> None:
     """A topic that was deleted and created again has another end."""
     reader._cluster.known.read(WHERE, 7)
     assert met(reader, [Event(5)]) == []

@@ -106,7 +106,7 @@ def test_a_call_that_does_not_return_is_reported_too() -> None:
     assert clock.patience().ask("Kafka to answer", call) == "answer"
 
 
-def test_and_so_it_is_by_a_real_timer() -> None:
+def test_a_real_timer_reports_a_call_that_does_not_return() -> None:
     told = threading.Event()
     patience = Patience(60.0, lambda _: told.set())
     assert patience.ask("Kafka to answer", lambda: told.wait(60.0))

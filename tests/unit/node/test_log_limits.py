@@ -29,14 +29,14 @@ def texts(log: Path) -> dict[str, str]:
         (3, {"x.log": "run 4", "x.log.1": "run 3", "x.log.2": "run 2", "x.log.3": "run 1"}),
     ],
 )
-def test_so_many_former_logs_are_kept(tmp_path: Path, former: int, kept: dict[str, str]) -> None:
+def test_the_former_logs_that_the_limit_allows_are_kept(tmp_path: Path, former: int, kept: dict[str, str]) -> None:
     log = tmp_path / "x.log"
     for run in range(5):
         say(log, f"run {run}", LogLimits(4, former))
     assert texts(log) == kept
 
 
-def test_a_process_that_runs_for_long_keeps_as_many(tmp_path: Path) -> None:
+def test_a_process_that_runs_for_long_keeps_the_same_number_of_logs(tmp_path: Path) -> None:
     log, limits = tmp_path / "x.log", LogLimits(10, 2)
     with open_log(log, limits) as output:
         for part in range(4):
@@ -48,7 +48,7 @@ def test_a_process_that_runs_for_long_keeps_as_many(tmp_path: Path) -> None:
     assert texts(log) == {"x.log": "short", "x.log.1": "what part 3 says", "x.log.2": "what part 2 says"}
 
 
-def test_with_fewer_to_keep_than_before_the_others_go(tmp_path: Path) -> None:
+def test_a_lower_limit_deletes_the_logs_above_it(tmp_path: Path) -> None:
     log = tmp_path / "x.log"
     for run in range(5):
         say(log, f"run {run}", LogLimits(4, 3))

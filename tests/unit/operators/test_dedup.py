@@ -217,7 +217,7 @@ def test_late_rows_go_where_the_source_says() -> None:
     assert made.operators[1].params == {"dedup": {"within_s": 60.0}, "key": ["x"], "emit": "final", "late": "topic"}
 
 
-def test_its_horizon_is_its_time() -> None:
+def test_the_horizon_of_a_dedup_is_its_time() -> None:
     kind, settings = catalogue.KINDS["dedup"], DedupSettings(dedup=WithinSettings(1.5), key=("k",))
     assert kind.horizon_us(settings) == 1_500_000
     assert kind.held(settings, 70 * SECOND) == (71_500_001, 70 * SECOND, 0)

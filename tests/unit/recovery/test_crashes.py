@@ -85,7 +85,7 @@ def test_a_unit_that_ends_every_worker_is_quarantined_and_the_others_stay() -> N
 
 
 @pytest.mark.parametrize("scheme", ["hybrid", "passive-hot", "active-standby"])
-def test_its_standby_leads_only_once_the_others_are_protected_again(scheme: str) -> None:
+def test_the_standby_of_a_deadly_unit_leads_only_once_the_others_are_protected_again(scheme: str) -> None:
     """Else the first two crashes would follow each other at once, and another unit would lose both of its copies."""
     deadly = Deadly7(scheme).lurk().run(20)
     assert len(deadly.ended) == 3
@@ -187,7 +187,7 @@ def test_a_unit_that_fills_the_memory_of_three_workers_is_quarantined_though_a_c
     assert str(deadly.world.change().deadly) == "3 workers in a row ended while filling memory with it, the last was w9"
 
 
-def test_in_quarantine_until_the_job_ends() -> None:
+def test_a_unit_stays_in_quarantine_until_the_job_ends() -> None:
     deadly = Deadly7("passive").lurk().run(20)
     deadly.world.goal("run")
     deadly.run(5)

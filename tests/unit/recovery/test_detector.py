@@ -236,7 +236,7 @@ def test_an_exit_notice_counts_during_an_outage_as_always() -> None:
     assert regular(Ears(echo=True)).wait(2_000_000, echo=False).wait(100_000).exit().gone()
 
 
-def test_with_an_echo_in_time_detection_is_as_fast_as_without() -> None:
+def test_an_echo_in_time_does_not_slow_the_detection() -> None:
     ears = regular(Ears(echo=True)).wait(140_000)
     assert ears.misses() == 1
 

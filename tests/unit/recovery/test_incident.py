@@ -172,7 +172,9 @@ def test_nothing_is_due(quiet: Scene) -> None:
     ("back", "gradual", "together", "blocking"),
     [(False, False, True, False), (True, True, True, False), (True, True, False, True), (True, False, True, True)],
 )
-def test_whether_units_wait_for_each_other(back: bool, gradual: bool, together: bool, blocking: bool) -> None:
+def test_units_wait_for_each_other_only_in_a_blocking_recovery(
+    back: bool, gradual: bool, together: bool, blocking: bool
+) -> None:
     """MECHANISMS R2: adaptive is gradual from N workers on; below that, and under source, recovery is blocking."""
     made = next_record(scene(None, back=back, gradual=gradual, together=together, line=3))
     if not together and not back:

@@ -26,7 +26,7 @@ def test_a_log_is_trimmed_to_a_snapshot_below_every_restart_position() -> None:
     assert core.upto(known, ("u-0", "u-1"), both, now_ms=10) == 200
 
 
-def test_and_not_while_a_unit_has_no_valid_marker() -> None:
+def test_a_log_is_not_trimmed_while_a_unit_has_no_valid_marker() -> None:
     core = CutTrimming(CUTS, horizon_ms=0, tasks=2)
     assert core.upto([KnownSnapshot(100, 1)], ("u-0", "u-1"), progress("u-0", 310), now_ms=10) is None
     silent = progress("u-0", 310) | {"u-1": Progress("u-1", 0, 0)}

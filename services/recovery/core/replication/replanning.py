@@ -196,7 +196,7 @@ class Replication:
         present, quiet = assigned.replication(key), None
         if present is not None and (quiet := _placed(known, assigned) and calm()) is None:
             return
-        known.asked_us = now_us  # also without a question: the check that all units are at rest takes a while
+        known.asked_us = now_us  # the check that all units are at rest takes a while, also if no question follows
         measured = None
         if present is not None:
             if not quiet:

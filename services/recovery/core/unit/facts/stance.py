@@ -22,7 +22,7 @@ class Stance(Enum):
     MOVING = "moving"
     REASSIGNING = "reassigning"
 
-    __hash__ = object.__hash__  # as that of Sign
+    __hash__ = object.__hash__  # see Sign
 
 
 MOST: Mapping[Stance, int] = {

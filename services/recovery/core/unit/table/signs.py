@@ -70,7 +70,7 @@ class Sign(Enum):
     CHOSEN = "another scheme suits the promise better"
     PLANNED = "the replication plan says another scheme"
 
-    __hash__ = object.__hash__  # that of Enum hashes the name, in Python, and every row of every unit is looked up
+    __hash__ = object.__hash__  # Enum hashes the name, in Python, and every row of every unit is looked up
 
 
 def _two(s: Situation) -> bool:
