@@ -197,7 +197,7 @@ JOB = {
     "FaultTolerance.weights": "recovery/core/unit/facts/promise.py tests/unit/recovery/test_adaptive.py",
     "FaultTolerance.hybrid": PART,
     "FaultTolerance.checkpoint": PART,
-    "FaultTolerance.buffering": "recovery/core/job/incidents.py tests/unit/recovery/test_incident.py",
+    "FaultTolerance.buffering": "recovery/core/job/incidents.py tests/unit/recovery/test_incident_lines.py",
     "FaultTolerance.replication_budget": "kernel/fidelity/of_job.py tests/unit/recovery/test_replication.py",
     "FaultTolerance.fail_stop_timeout_s": "recovery/core/unit/facts/terms.py",
     "FaultTolerance.heartbeat_interval_ms": WARNED,

@@ -2,101 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from itertools import combinations
-from typing import Any
-
 import msgspec
 import pytest
 
-from holdfast.schemas.assignments import Assignment, CheckpointPolicy, GlobalCheckpoint, unit_key
 from holdfast.schemas.costs import Costs
-from holdfast.schemas.decided import Id
 from holdfast.schemas.incidents import Chosen, Incident, Place
-from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
 from holdfast.services.recovery.core.job.incident import TRANSITIONS, Move, Phase, Scene, Sign, next_record, phase
 from holdfast.services.recovery.core.job.recovery_plan import Query
+from tests.unit.recovery.hashtags import (
+    WINDOWS,
+    arrive,
+    available,
+    epochs,
+    hashtags,
+    incident,
+    key,
+    kill_eight,
+    records,
+    ten_workers,
+    told,
+)
 from tests.unit.recovery.world import G, Worker, World, plan
 
 P, S = Phase, Sign
-WINDOWS = [f"o{number}" for number in range(4)]
-SUBSETS = [subset for size in (2, 3, 4) for subset in combinations(WINDOWS, size)]
-NEEDS = {name: ("parser",) for name in WINDOWS} | {f"o{4 + at}": subset for at, subset in enumerate(SUBSETS)}
-"""Of the 15 queries of MECHANISMS R8, what each reads."""
-
-
-def hashtags(priorities: Mapping[str, int] | None = None, **tolerance: Any) -> Plan:
-    """One task of each operator, in a unit of its own."""
-    names = ("source", "parser", *NEEDS)
-    operators = [OperatorPlan(name, "filter", 1, (), {"filter": "true"}, {}) for name in names]
-    operators += [
-        OperatorPlan(f"sink-{name}", "sink", 1, (), {"query": name, "topic": name, "partitions": 1}, {})
-        for name in NEEDS
-    ]
-    edges = [Edge("source", "parser", 0, "forward")]
-    edges += [Edge(above, name, 0, "forward") for name, reads in NEEDS.items() for above in reads]
-    edges += [Edge(name, f"sink-{name}", 0, "forward") for name in NEEDS]
-    units = [UnitPlan(name, 0, (name, f"sink-{name}") if name in NEEDS else (name,), 0, "passive") for name in names]
-    spec = {
-        "fault_tolerance": {"fail_stop_timeout_s": 20, **tolerance},
-        "queries": {name: {"priority": (priorities or {}).get(name, 1)} for name in NEEDS},
-    }
-    return Plan("job", G, Id("c", 1), spec, tuple(operators), tuple(edges), tuple(units), (), {}, 10, {})
-
-
-def key(unit: str) -> str:
-    return unit_key("job", G, unit)
-
-
-def ten_workers(made: Plan, slots: int = 2) -> World:
-    """Source and parser on w0, whose slots they fill; two queries on each of the eight others."""
-    workers = [Worker("w0", "z0", slots=2), *(Worker(f"w{n}", f"z{n}", slots=slots) for n in range(1, 9))]
-    where = {name: f"w{1 + at // 2}" for at, name in enumerate(NEEDS)} | {"source": "w0", "parser": "w0"}
-    return World(*workers, made=made).start(**where).settle()
-
-
-def kill_eight(world: World) -> World:
-    for number in range(1, 9):
-        world.kill(f"w{number}")
-    return world.run(1)
-
-
-def arrive(world: World, *names: str, slots: int = 2) -> World:
-    for name in names:
-        world.add_worker(Worker(name, f"z{name}", slots=slots))
-    return world.run(1.5)
-
-
-def available(world: World) -> list[str]:
-    """The queries all of whose units run on workers that live."""
-
-    def runs(unit: str) -> bool:
-        worker = world.workers[world.leader_of(key(unit))]
-        return (
-            worker.alive
-            and not worker.stalled
-            and key(unit) in worker.copies
-            and worker.copies[key(unit)].state == "running"
-        )
-
-    needed = {name: {name, *reads, "source", "parser"} for name, reads in NEEDS.items()}
-    return [name for name, units in needed.items() if all(map(runs, units))]
-
-
-def incident(world: World) -> Incident:
-    found = world.checked.incident(f"job@{G}")
-    assert found is not None
-    return found
-
-
-def told(world: World) -> list[str]:
-    return [line for line in world.story if line.startswith("incident")]
-
-
-def epochs(world: World) -> dict[str, int]:
-    return {unit: world.change(unit).epoch for unit in world.units}
-
-
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
@@ -349,149 +277,6 @@ def test_units_with_a_standby_never_enter_it() -> None:
     world.settle()
     assert all("u-0" not in one.units for one in records(world))
     assert world.leader_of(key("u-0")) == standby
-
-
-def records(world: World) -> list[Incident]:
-    return [one for record in world.log for one in record.incidents]
-
-
-# -- lines ------------------------------------------------------------------------------------------------------------
-
-
-def aligned(buffering: str, **tolerance: Any) -> World:
-    """Its newest global checkpoint is that of batch 20."""
-    made = hashtags(buffering=buffering, checkpoint={"policy": "aligned"}, **tolerance)
-    world = ten_workers(made)
-    complete(world, 20)
-    return world.run(0.2)
-
-
-def complete(world: World, batch: int, line: int = 0) -> None:
-    stated = Assignment("controller", 0, (), checkpoints=(GlobalCheckpoint("job", G, batch, 3, line),))
-    world.checked.read(stated)
-    world.log.append(stated)
-
-
-def lines(world: World, units: Iterable[str]) -> set[tuple[int, int]]:
-    return {(world.change(key(unit)).line, world.change(key(unit)).back) for unit in units}
-
-
-def test_under_adaptive_buffering_units_begin_again_at_the_global_checkpoint_on_one_line() -> None:
-    world = kill_eight(aligned("adaptive"))
-    arrive(world, "r0")
-    arrive(world, "r1")
-    back = available(world)
-    assert len(back) == 4
-    assert lines(world, back) == {(1, 20)}
-    assert lines(world, ["o14"]) == {(0, 0)}
-    assert lines(world, ["source", "parser"]) == {(1, 20)}, "what they have sent since is trimmed"
-    assert (incident(world).line, incident(world).blocking) == (1, False)
-    assert incident(world).above == ("parser", "source")
-    world.kill("r1")
-    arrive(world, "r2")
-    assert lines(world, back) == {(1, 20)}, "what has newly failed continues on the line"
-    arrive(world, *(f"r{number}" for number in range(3, 9)))
-    assert lines(world, NEEDS) == {(1, 20)}
-    assert incident(world).over
-
-
-def test_a_global_checkpoint_that_is_complete_meanwhile_is_where_the_others_begin() -> None:
-    world = kill_eight(aligned("adaptive"))
-    arrive(world, "r0")
-    back = available(world)
-    complete(world, 30, 1)
-    arrive(world, *(f"r{number}" for number in range(1, 8)))
-    assert lines(world, back) == {(1, 20)}
-    assert lines(world, set(NEEDS) - set(back)) == {(1, 30)}
-
-
-def test_under_source_buffering_nothing_is_restored_before_all_is() -> None:
-    """The baseline: blocking recovery, which is 0 until the eighth worker."""
-    world, stairs = kill_eight(aligned("source")), []
-    for number in range(8):
-        stairs.append(len(available(arrive(world, f"r{number}"))))
-    assert stairs == [0] * 7 + [15]
-    assert lines(world, NEEDS) == {(1, 20)}
-    assert incident(world).over
-
-
-def test_below_n_workers_adaptive_recovery_is_blocking_and_widens_once_there_are_n() -> None:
-    world = aligned("adaptive")
-    world.kill("w1")
-    world.run(0.5)
-    assert incident(world).blocking
-    world.kill("w2")
-    world.run(0.5)
-    assert not incident(world).blocking
-    assert incident(world).workers == ("w1", "w2")
-
-
-def test_senders_to_a_unit_go_back_before_it_and_others_continue() -> None:
-    """w3 has o4, which reads o0 and o1, and o5, which reads o0 and o2."""
-    world = aligned("source")
-    world.kill("w3")
-    arrive(world, "r0")
-    gone, above = ["o4", "o5"], ["o0", "o1", "o2", "parser", "source"]
-    assert lines(world, [*gone, *above]) == {(1, 20)}
-    assert lines(world, ["o3", *(f"o{n}" for n in range(6, 15))]) == {(0, 0)}
-    order = [change.unit.rpartition("/")[2] for change in world.history if change.line == 1]
-    for unit, senders in {"o4": ("o0", "o1"), "o5": ("o0", "o2"), "o0": ("parser",), "parser": ("source",)}.items():
-        assert all(order.index(one) < order.index(unit) for one in senders), order
-    assert incident(world).over
-
-
-def test_senders_to_units_that_wait_for_a_slot_go_back_at_once_and_once() -> None:
-    world = aligned("source")
-    world.kill("w3")
-    world.run(1.5)
-    assert lines(world, ["o4", "o5"]) == {(0, 0)}
-    assert lines(world, ["o0", "o1", "o2", "parser", "source"]) == {(1, 20)}
-    world.kill("w4")
-    arrive(world, "r0", "r1")
-    assert lines(world, ["o4", "o5", "o6", "o7", "o3"]) == {(1, 20)}, "o7 reads o1 and o3"
-    assert sum(change.unit == key("source") and change.line == 1 for change in world.history) == 1
-
-
-def test_a_unit_that_has_ended_does_not_go_back() -> None:
-    world = aligned("source")
-    world.end(key("source"))
-    world.run(0.5)
-    world.kill("w3")
-    arrive(world, "r0")
-    assert lines(world, ["source"]) == {(0, 0)}
-    assert lines(world, ["parser", "o4"]) == {(1, 20)}
-
-
-def test_a_policy_that_changes_meanwhile_takes_nobody_back_any_more() -> None:
-    """Each is restored at its own newest checkpoint, from where on all that it needs is kept."""
-    world = aligned("source")
-    world.kill("w3")
-    world.run(0.02)
-    sweep = CheckpointPolicy("job", G, 50, "sweep", 500, 0, 1_000, 10, 50)
-    record = Assignment("controller", 0, (), policies=(sweep,))
-    world.checked.read(record)
-    world.log.append(record)
-    arrive(world, "r0")
-    assert available(world) == list(NEEDS)
-    assert lines(world, ["o4", "o5"]) == {(0, 0)}
-    assert incident(world).over
-
-
-def test_a_unit_that_is_asked_to_go_back_takes_with_it_all_that_send_to_it() -> None:
-    world = aligned("source")
-    world.go_back(key("o4"))
-    world.run(0.5)
-    assert lines(world, ["source", "parser", "o0", "o1", "o4"]) == {(1, 20)}
-    assert lines(world, ["o2", "o3", "o5", "o14"]) == {(0, 0)}
-    order = [change.unit.rpartition("/")[2] for change in world.history if change.line == 1]
-    assert order.index("source") < order.index("parser") < order.index("o0") < order.index("o4")
-
-
-def test_under_another_policy_each_unit_begins_at_its_own_newest_checkpoint() -> None:
-    world = kill_eight(ten_workers(hashtags(buffering="adaptive")))
-    arrive(world, *(f"r{number}" for number in range(8)))
-    assert len(available(world)) == 15
-    assert lines(world, NEEDS) == {(0, 0)}
 
 
 # -- scenarios that have gone wrong -----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from holdfast.services.cli.explaining import _draw_incident
 from holdfast.services.view.incidents import IncidentLine, incident_line
 from holdfast.services.view.lines import CopyLine, UnitLine
-from tests.unit.recovery.test_incident import arrive, hashtags, incident, key, kill_eight, ten_workers
+from tests.unit.recovery.hashtags import arrive, hashtags, incident, key, kill_eight, ten_workers
 from tests.unit.recovery.world import World
 
 
