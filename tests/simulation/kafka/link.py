@@ -6,7 +6,6 @@ is on its own way: when the process dies, some of them still arrive.
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -15,72 +14,18 @@ from random import Random
 from typing import Any
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.hosting.blocking import SOON_MS, Call, Done
 from holdfast.services.kernel.errors import Fenced, Indefinite, Retriable
 from holdfast.services.log.memory import MemoryReader, MemoryTransactor, _Stored
 from holdfast.services.log.protocol import Appender, At, Chunk, Delivered, Described, Headers, Message, Rows
+from tests.simulation.kafka.blocking import Unled
 from tests.simulation.kafka.broker import Broker
+from tests.simulation.kafka.channel import Channel
 from tests.simulation.kafka.names import kind_of
 from tests.simulation.kafka.timeline import Timeline
 
 TRANSACTION_TIMEOUT_US = 5_000_000
-UNLED_US = 100_000, 4_000_000
-"""For so long it is asked who leads a partition before the answer is that nobody does."""
-STEP_US = 20_000
 WAITED_FOR, UNANSWERED = "savepoint", 0.02
 """Appender whose process waits for it, and the share of its requests that get no answer."""
-Item = Callable[[], None]
-
-
-class Channel:
-    """Carries items in order, each batch of them after a delay; nothing passes while `passes` says no."""
-
-    def __init__(self, link: Link, passes: Callable[[], bool]) -> None:
-        self._link, self._passes = link, passes
-        self._items: deque[Item] = deque()
-        self._under_way = False
-        self._sent = 0
-        link.channels.append(self)
-
-    def send(self, item: Item) -> None:
-        self._items.append(item)
-        self._go()
-
-    def kick(self) -> None:
-        """Lets pass what waited."""
-        self._go()
-
-    def cut_off(self, keep: bool) -> None:
-        """Its process stopped: what is on the wire already arrives, the rest is lost or, with `keep`, waits."""
-        sent = self._link.random.randint(0, len(self._items)) if self._passes() else 0
-        if keep:
-            self._sent = sent
-        else:
-            self._items = deque(list(self._items)[:sent])
-            self._sent = sent
-        self._go()
-
-    @property
-    def waiting(self) -> int:
-        return len(self._items)
-
-    def _go(self) -> None:
-        if self._items and not self._under_way and (self._sent or self._passes()):
-            self._under_way = True
-            self._link.timeline.after(self._link.delay_us(), self._arrive)
-
-    def _arrive(self) -> None:
-        self._under_way = False
-        if self._passes():
-            count, self._sent = self._link.random.randint(1, max(1, len(self._items))), 0
-        elif self._sent and self._link.broker.available:
-            count, self._sent = self._sent, 0
-        else:
-            return
-        for _ in range(count):
-            if self._items:  # what arrived may have been the end of its process
-                self._items.popleft()()
-        self._go()
 
 
 class Link:
@@ -434,10 +379,6 @@ class CommandLink(Link):
         return WaitingAppender(self, lambda: self.passes())
 
 
-class Unled(Retriable):
-    """A partition of the transaction has no leader: the client waits for one before it gives up."""
-
-
 class LinkTransactor(MemoryTransactor):
     """Implements Transactor; called by `LinkBlocking` at the moment at which its request arrives."""
 
@@ -504,67 +445,3 @@ class LinkTransactor(MemoryTransactor):
 
 def _batches(rows: Sequence[Rows]) -> set[str | bytes | None]:
     return {value for one in rows for name, value in one.headers or () if name == "batch"}
-
-
-class LinkBlocking:
-    """Implements Blocking: one call of a lane at a time is carried out where the broker is; its outcome comes later."""
-
-    def __init__(self, link: Link) -> None:
-        self._link = link
-        self._lanes: dict[str, deque[tuple[Call, Done]]] = {}
-        self._outcomes: deque[tuple[Done, Any]] = deque()
-        self._requests = Channel(link, lambda: not link.frozen and not link.dead)
-        self._answers = Channel(link, lambda: not link.frozen and not link.dead)
-
-    def run(self, call: Call, done: Done, lane: str = "", soon: bool = True) -> None:
-        calls = self._lanes.setdefault(lane, deque())
-        calls.append((call, done))
-        if len(calls) == 1:
-            self._next(lane)
-
-    def poll(self) -> bool:
-        if not self._outcomes:
-            return False
-        while self._outcomes:
-            done, outcome = self._outcomes.popleft()
-            done(outcome)
-        return True
-
-    def look_ms(self) -> float:
-        return SOON_MS if self._lanes or self._outcomes else math.inf
-
-    def close(self) -> None:
-        self._lanes.clear()
-
-    def _next(self, lane: str) -> None:
-        call, done = self._lanes[lane][0]
-        self._requests.send(partial(self._arrive, lane, call, done))
-
-    def _arrive(self, lane: str, call: Call, done: Done) -> None:
-        """Without a way to the broker and back it waits for a while, and is then tried anyway."""
-        patience_us = 0 if self._link.answered else self._link.random.randint(50_000, 3_000_000)
-        self._link.timeline.after(patience_us, partial(self._requests.send, partial(self._carry_out, lane, call, done)))
-
-    def _carry_out(self, lane: str, call: Call, done: Done, waited_us: int = 0) -> None:
-        try:
-            outcome = call()
-        except Exception as error:
-            outcome = error
-        if isinstance(outcome, Unled) and waited_us < UNLED_US[1]:
-            self._link.timeline.after(STEP_US, partial(self._carry_out, lane, call, done, waited_us + STEP_US))
-            return
-        answer = partial(self._answers.send, partial(self._answer, lane, done, outcome))
-        if isinstance(outcome, Retriable) and self._link.broker.away and not waited_us:
-            self._link.timeline.after(self._link.random.randint(*UNLED_US), answer)
-        else:
-            answer()
-
-    def _answer(self, lane: str, done: Done, outcome: Any) -> None:
-        self._outcomes.append((done, outcome))
-        self._link.wake()
-        if (calls := self._lanes.get(lane)) is not None:  # None: closed meanwhile
-            calls.popleft()
-            if calls:
-                self._next(lane)
-            else:
-                del self._lanes[lane]

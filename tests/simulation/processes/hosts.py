@@ -23,7 +23,7 @@ from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.worker.process import loop
 from holdfast.services.worker.process.loop import Worker
-from tests.simulation.kafka.link import LinkBlocking
+from tests.simulation.kafka.blocking import LinkBlocking
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.observers.captures import Asked, Captures
 from tests.simulation.observers.formats import reading
