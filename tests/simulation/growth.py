@@ -38,7 +38,8 @@ from tests.simulation.processes import hosts
 from tests.simulation.processes import services as processes
 from tests.simulation.processes.cluster import Cluster
 from tests.simulation.processes.engine import describe
-from tests.simulation.processes.jobs import NAME, Feed, planned
+from tests.simulation.processes.feeds import Feed
+from tests.simulation.processes.jobs import NAME, planned
 from tests.simulation.report.history import seldom_collected, simulated_clock
 
 MIB = 1024 * 1024

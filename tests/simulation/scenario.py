@@ -12,7 +12,8 @@ from tests.simulation.checks.outages import draw_fork, draw_results
 from tests.simulation.faults.drawing import draw_faults
 from tests.simulation.faults.fault import Fault, Roles
 from tests.simulation.processes.budgets import draw_budget, draw_surges
-from tests.simulation.processes.jobs import DrawnJob, Feed, draw_checkpoints, draw_feed, draw_job
+from tests.simulation.processes.feeds import Feed, draw_feed
+from tests.simulation.processes.jobs import DrawnJob, draw_checkpoints, draw_job
 from tests.simulation.processes.updating import Change, draw_changes
 from tests.simulation.profiles import PROFILES, Profile
 

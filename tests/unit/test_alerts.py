@@ -36,7 +36,8 @@ from holdfast.services.recovery.meters import Meters
 from holdfast.services.worker.core.retention import Extent, Keeps, Retention
 from tests.support.alerting import INFRA, INTERVAL_S, RULES, Scene, alerts, fired, scrapes, times
 from tests.support.promql import Scrapes, evaluate, parse
-from tests.unit.recovery.world import G, Worker, World
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World
 
 pytestmark = pytest.mark.slow
 

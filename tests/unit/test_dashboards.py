@@ -30,7 +30,8 @@ from holdfast.services.process.metrics_server import registry_of
 from holdfast.services.recovery.meters import OF_RECOVERY, Meters
 from tests.support.alerting import INFRA, RULES, exposition
 from tests.support.promql import Aggregate, Binary, Node, Selector, nodes, parse
-from tests.unit.recovery.world import G, Worker, World
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World
 
 DASHBOARDS = sorted((INFRA / "grafana" / "dashboards").glob("*.json"))
 PROVISIONING = INFRA / "grafana" / "provisioning"

@@ -15,7 +15,7 @@ from holdfast.services.kernel.plans.layout import task_name
 from tests.simulation.checks.generation import Generation
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.processes.cluster import Cluster
-from tests.simulation.processes.jobs import event_time_us
+from tests.simulation.processes.feeds import event_time_us
 
 
 def _drained_behind(cluster: Cluster, generation: Generation, drain: Control) -> Iterator[str]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.schemas.topics import Partition
 from tests.simulation.faults.renewals import Reading
-from tests.simulation.processes.jobs import NAME, draw_growth
+from tests.simulation.processes.feeds import draw_growth
+from tests.simulation.processes.jobs import NAME
 
 if TYPE_CHECKING:
     from tests.simulation.faults.fault import Fault

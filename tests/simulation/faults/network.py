@@ -14,8 +14,8 @@ from tests.simulation.faults.fault import Fault
 from tests.simulation.faults.hosts import during
 from tests.simulation.kafka.names import TOPICS, kind_of
 from tests.simulation.processes.cluster import Cluster
+from tests.simulation.processes.feeds import draw_growth
 from tests.simulation.processes.hosts import WorkerProcess
-from tests.simulation.processes.jobs import draw_growth
 from tests.simulation.processes.services import Process
 
 

@@ -28,7 +28,8 @@ from tests.simulation.kafka.broker import Broker, decisions
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.observers.reference import Reference
 from tests.simulation.processes.cluster import Cluster
-from tests.simulation.processes.jobs import NAME, Feed, draw_growth
+from tests.simulation.processes.feeds import Feed, draw_growth
+from tests.simulation.processes.jobs import NAME
 
 if TYPE_CHECKING:
     from tests.simulation.faults.fault import Fault

@@ -28,7 +28,8 @@ from holdfast.services.recovery.core.unit.facts.terms import Asked
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.kafka.timeline import Timeline
-from tests.simulation.processes.jobs import DrawnJob, Feed, draw_growth, planned
+from tests.simulation.processes.feeds import Feed, draw_growth
+from tests.simulation.processes.jobs import DrawnJob, planned
 
 SHARES = (0.3, 0.5, 0.5, 0.7)
 THINKING_US = (1_000, 400_000)

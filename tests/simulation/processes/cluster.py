@@ -21,8 +21,9 @@ from tests.simulation.observers.captures import Captures
 from tests.simulation.observers.images import Images
 from tests.simulation.observers.reassigned import Planned
 from tests.simulation.processes.engine import SharedNotes
+from tests.simulation.processes.feeds import Feed
 from tests.simulation.processes.hosts import INJECTED, DriverProcess, Errors, HostProcess, WorkerProcess
-from tests.simulation.processes.jobs import DrawnJob, Feed
+from tests.simulation.processes.jobs import DrawnJob
 from tests.simulation.processes.services import VERSIONS, ControllerProcess, Incarnation, Process, ReplicaProcess
 from tests.simulation.profiles import PROFILES
 

@@ -37,7 +37,8 @@ from tests.simulation.observers.formats import released
 from tests.simulation.processes import budgets
 from tests.simulation.processes.cluster import OTHERWISE, Cluster
 from tests.simulation.processes.engine import describe
-from tests.simulation.processes.jobs import NAME, Feed
+from tests.simulation.processes.feeds import Feed
+from tests.simulation.processes.jobs import NAME
 from tests.simulation.processes.updating import Person
 from tests.simulation.report.coverage import observed
 from tests.simulation.report.story import tell

@@ -10,8 +10,9 @@ from statistics import median
 from types import CodeType
 
 from tests.simulation.checks.checkers import check
+from tests.simulation.processes.feeds import Feed, draw_feed
 from tests.simulation.processes.hosts import WorkerProcess
-from tests.simulation.processes.jobs import MAX_UNITS, Feed, draw_feed, planned
+from tests.simulation.processes.jobs import MAX_UNITS, planned
 from tests.simulation.processes.services import ControllerProcess, ReplicaProcess
 from tests.simulation.report.history import simulate
 from tests.simulation.scenario import Scenario

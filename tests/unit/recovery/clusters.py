@@ -6,7 +6,8 @@ from typing import Any
 
 from holdfast.services.recovery.core.unit.facts.stance import Stance
 from holdfast.services.recovery.core.unit.table.signs import Sign
-from tests.unit.recovery.world import NEW, Worker, World, plan
+from tests.unit.recovery.workers import NEW, Worker
+from tests.unit.recovery.world import World, plan
 
 T, S = Stance, Sign
 

@@ -10,7 +10,8 @@ from holdfast.schemas.assignments import unit_key
 from holdfast.schemas.decided import Id
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
-from tests.unit.recovery.world import G, Worker, World
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World
 
 WINDOWS = [f"o{number}" for number in range(4)]
 SUBSETS = [subset for size in (2, 3, 4) for subset in combinations(WINDOWS, size)]

@@ -15,7 +15,8 @@ from holdfast.services.recovery.core.adaptive.steadying import COOL_DOWNS
 from holdfast.services.recovery.core.observed import SchemeAsked
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.table.reasons import chosen_for_promise
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 pytestmark = pytest.mark.slow
 

@@ -11,7 +11,8 @@ from holdfast.schemas.heartbeats import At, CopyState, Exit, Heartbeat, Turn
 from holdfast.services.recovery.core.unit.facts.crashes import LOADING_MS, Crash, Crashes
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.rules.blame import SUSPECT_US
-from tests.unit.recovery.world import UNIT, G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, G, World, plan
 
 OTHER = unit_key("job", G, "u-1")
 KILLED = -9

@@ -13,7 +13,8 @@ from holdfast.services.recovery.core.unit.rules.unanswered import HEARD_US
 from holdfast.services.recovery.core.unit.table.reasons import drilled, move_kind
 from tests.unit.recovery.test_adaptive import Load
 from tests.unit.recovery.test_schemes import start
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 TAKEN_OVER = [name for name, scheme in SCHEMES.items() if scheme.misses is not None]
 

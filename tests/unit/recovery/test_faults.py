@@ -12,7 +12,8 @@ from holdfast.services.recovery.core.unit.facts.crashes import LOADING_MS, MOST_
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.rules.blame import PAUSE_US
 from tests.unit.recovery.test_crashes import OTHER
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 ERROR = "KeyError: 7, at kernel/unit.py:9 process"
 

@@ -22,7 +22,8 @@ from tests.unit.recovery.hashtags import (
     ten_workers,
     told,
 )
-from tests.unit.recovery.world import G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World, plan
 
 P, S = Phase, Sign
 # -- the table --------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from holdfast.services.recovery.core.instability import Instability, Period
-from tests.unit.recovery.world import Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import World, plan
 
 SECOND_US = 1_000_000
 

@@ -12,7 +12,8 @@ from holdfast.services.recovery.core.observed import AssignmentRead, Began, Caug
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.core.unit.facts.stance import MOST, Stance
-from tests.unit.recovery.world import G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World, plan
 
 NAMES = ("z-0", "a-0", "m-0", "b-0")
 """Not in the order of the alphabet."""

@@ -9,7 +9,8 @@ import pytest
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.unit.recovery.clusters import cluster, loaded, moving, story, switched
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 pytestmark = pytest.mark.slow
 

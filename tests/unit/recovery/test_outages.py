@@ -13,7 +13,8 @@ from holdfast.schemas.retired import Retired
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.standings import Standings, plausible
 from tests.unit.recovery.test_replication import budgeted
-from tests.unit.recovery.world import G, Worker, World
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World
 
 JOB = job_key("job", G)
 OUT = "s-0"

@@ -6,7 +6,8 @@ import pytest
 
 from holdfast.schemas.assignments import unit_key
 from holdfast.services.recovery.core import recovery
-from tests.unit.recovery.world import G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World, plan
 
 NAMES = [f"u-{number}" for number in range(12)]
 UNITS = [unit_key("job", G, name) for name in NAMES]

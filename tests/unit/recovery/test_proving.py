@@ -11,7 +11,8 @@ from holdfast.schemas.heartbeats import CopyState
 from holdfast.services.recovery.core.unit.facts.proving import BATCHES, KEPT, Proofs
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 from tests.unit.recovery.clusters import cluster, mixed, moving_mixed, story
-from tests.unit.recovery.world import NEW, OLD, OTHER, UNIT, Worker, World, plan
+from tests.unit.recovery.workers import NEW, OLD, OTHER, Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 pytestmark = pytest.mark.slow
 

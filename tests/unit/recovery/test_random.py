@@ -15,7 +15,8 @@ from holdfast.schemas.assignments import Change
 from holdfast.services.recovery.core import recovery
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.support.examples import examples
-from tests.unit.recovery.world import NEW, OLD, OTHER, Worker, World, plan
+from tests.unit.recovery.workers import NEW, OLD, OTHER, Worker
+from tests.unit.recovery.world import World, plan
 
 pytestmark = pytest.mark.slow
 

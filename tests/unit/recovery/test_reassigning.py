@@ -11,7 +11,8 @@ from holdfast.services.kernel.protection.reassigning import HALF, LITERAL
 from holdfast.services.recovery.core.placement.reassignment import MOST
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from tests.unit.recovery.clusters import cluster, reassigning, story
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 pytestmark = pytest.mark.slow
 

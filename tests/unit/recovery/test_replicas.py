@@ -18,7 +18,8 @@ from holdfast.services.recovery.core.observed import (
 )
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.unit.facts.stance import Stance
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 
 def cluster(replicas: int = 2) -> World:

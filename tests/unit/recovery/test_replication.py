@@ -20,7 +20,8 @@ from holdfast.services.kernel.fidelity.of_job import Rates, budget_share
 from holdfast.services.recovery.core.replication import measured, replanning
 from holdfast.services.recovery.core.replication.answering import Answer, Question, answer
 from holdfast.services.recovery.core.replication.replanning import REPLICA, holders
-from tests.unit.recovery.world import G, Worker, World
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World
 
 pytestmark = pytest.mark.slow
 

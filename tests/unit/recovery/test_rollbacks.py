@@ -7,7 +7,8 @@ import pytest
 from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, GlobalCheckpoint
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.job.rollbacks import Rollbacks
-from tests.unit.recovery.world import UNIT, G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, G, World, plan
 
 SECOND = UNIT.replace("u-0", "v-0")
 

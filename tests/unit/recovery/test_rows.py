@@ -27,7 +27,8 @@ from tests.unit.recovery.clusters import (
     shared,
     switched,
 )
-from tests.unit.recovery.world import OTHER, UNIT, G, Worker, World
+from tests.unit.recovery.workers import OTHER, Worker
+from tests.unit.recovery.world import UNIT, G, World
 
 T, S = Stance, Sign
 

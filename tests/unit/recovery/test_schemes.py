@@ -12,7 +12,8 @@ from holdfast.services.recovery.core.unit.facts.changing import NEAR, STEPS, Gat
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES, Rung
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.facts.terms import Asked, Terms, terms
-from tests.unit.recovery.world import UNIT, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, World, plan
 
 NAMES = list(SCHEMES)
 

@@ -9,7 +9,8 @@ import pytest
 from holdfast.services.recovery.core.placement.room import Candidate, Room
 from holdfast.services.recovery.core.placement.sharing import Claim, HeldStandby, Outranked, hopeless, outranked
 from tests.unit.recovery.clusters import shared
-from tests.unit.recovery.world import G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import G, World, plan
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,8 @@ from holdfast.schemas.incidents import Place
 from holdfast.services.recovery.core.placement.room import Candidate, Room
 from holdfast.services.recovery.core.unit.facts.terms import Part
 from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
-from tests.unit.recovery.world import UNIT, G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, G, World, plan
 
 THERE = Copy("b", "1", PRIMARY)
 

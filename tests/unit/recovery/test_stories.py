@@ -19,7 +19,8 @@ from tests.unit.recovery.clusters import (
     switched,
 )
 from tests.unit.recovery.golden import golden
-from tests.unit.recovery.world import UNIT, G, Worker, World, plan
+from tests.unit.recovery.workers import Worker
+from tests.unit.recovery.world import UNIT, G, World, plan
 
 T, S = Stance, Sign
 
