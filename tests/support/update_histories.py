@@ -22,7 +22,7 @@ from holdfast.services.client.updating import update
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.recovery.polling import Polling as RecoveryPolling
-from tests.unit.client.test_savepoints import SMALL, InMemory, Site, flights, rescaled
+from tests.support.saved_site import SMALL, InMemory, Site, flights, rescaled
 
 FAULTS = ("worker", "controller", "recovery", "command", "resume", "records")
 MOMENTS = 20

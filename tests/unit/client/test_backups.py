@@ -14,7 +14,7 @@ from holdfast.services.client.places import StorePlace
 from holdfast.services.client.savepoint_files import MANIFEST, read_manifest
 from holdfast.services.client.saving import Saved
 from holdfast.services.kernel.errors import CommandFailed
-from tests.unit.client.test_savepoints import SMALL, Site, feed
+from tests.support.saved_site import SMALL, Site, feed
 
 BEGAN_S = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 

@@ -11,7 +11,7 @@ from holdfast.services.client.followed_state import FollowedState
 from holdfast.services.client.holding import Holding
 from holdfast.services.client.saving import tasks_of
 from holdfast.services.kernel.errors import CommandFailed
-from tests.unit.client.test_savepoints import SMALL, Site, feed
+from tests.support.saved_site import SMALL, Site, feed
 
 pytestmark = pytest.mark.slow
 

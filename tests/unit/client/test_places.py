@@ -15,8 +15,8 @@ from holdfast.services.client.backups import Schedule, back_up, backups
 from holdfast.services.client.places import COMMAND, StorePlace, place_of
 from holdfast.services.client.savepoint_files import STATE, read_manifest, read_pieces
 from holdfast.services.kernel.errors import CommandFailed
+from tests.support.saved_site import SMALL, Site, feed, flights
 from tests.unit.client.test_backups import BEGAN_S
-from tests.unit.client.test_savepoints import SMALL, Site, feed, flights
 
 
 @pytest.fixture(params=["memory", "file"])
