@@ -268,12 +268,12 @@ def _frame(console: Console, request: Request, title: str, current: str) -> Iter
     ui.add_head_html('<link rel="stylesheet" href="/console-static/console.css">')
     ui.colors(primary="#4f46e5")
     theme = request.cookies.get(THEME)
-    dark = ui.dark_mode({"dark": True, "light": False}.get(theme or ""))
+    ui.dark_mode({"dark": True, "light": False}.get(theme or ""))
     with ui.element("header").classes("top"), ui.element("div"):
         ui.html(f'<a class="brand" href="/">{LOGO}<span>holdfast</span></a>', sanitize=False)
         ui.html(_nav(console, current), sanitize=False, tag="nav").classes("nav").props('aria-label="Pages"')
         connection = Live().classes("connection")
-        _theme_button(dark)
+        _theme_button()
     banner = Live()
     banner.classes("banner").props('role="status"')
 
@@ -301,7 +301,7 @@ def _tab(path: str, label: str, current: bool) -> Node:
     return element("a", text(label), href=path, aria_current="page" if current else None)
 
 
-def _theme_button(dark: Any) -> None:
+def _theme_button() -> None:
     def toggle() -> None:
         ui.run_javascript(
             "const dark = !document.body.classList.contains('body--dark');"

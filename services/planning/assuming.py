@@ -79,13 +79,11 @@ def describe(
     if made:
         return always, _agreed(made)
     streams = [one if isinstance(one, Stream) else one.stream for one in inputs]
-    left = behind(kind, params, streams, first)
+    left = behind(kind, params, streams)
     return always, None if left is None else Assumed(left.stream, left.open | (of_open & left.stream.fields.keys()))
 
 
-def behind(
-    kind: str, params: Mapping[str, Any], inputs: Sequence[Stream], problems: Sequence[Problem]
-) -> Assumed | None:
+def behind(kind: str, params: Mapping[str, Any], inputs: Sequence[Stream]) -> Assumed | None:
     """The assumed output of an operator that has problems; None if nothing about the output can be assumed."""
     if kind in _SAME_ROWS:
         return Assumed(inputs[0], frozenset())

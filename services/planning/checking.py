@@ -151,7 +151,7 @@ def _describe_one(
         checked.streams[name] = describe(kind, params, typed)
     except JobRejected as error:
         _note(checked, name, error.problems, known)
-        return assuming.behind(kind, params, typed, error.problems)
+        return assuming.behind(kind, params, typed)
     return None
 
 

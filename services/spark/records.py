@@ -88,7 +88,7 @@ def unfit(given: SparkInput, records: DataFrame) -> DataFrame:
 
 
 def _parsed(given: SparkInput, records: DataFrame) -> DataFrame:
-    kinds = {name: _as_written(given, name, text) for name, text in given.fields.items()}
+    kinds = {name: _as_written(given, text) for name, text in given.fields.items()}
     row = F.from_json(
         F.col("value").cast("string"),
         spark_schema(kinds | {_WRONG: "string"}),
@@ -106,7 +106,7 @@ def _unfit(given: SparkInput) -> Column:
     return found
 
 
-def _as_written(given: SparkInput, name: str, text: str) -> str:
+def _as_written(given: SparkInput, text: str) -> str:
     """The type of a field in the record: times written as integers are read as integers."""
     return "int" if given.unit_of_time and required(text) == "timestamp" else text
 

@@ -39,7 +39,7 @@ def unserved(plan: Plan, changes: Mapping[str, Change], alive: Iterable[Heartbea
         for each in changes.values():
             room.enter(each)
         primary = change.copies[0].worker
-        if room.for_standbys(primary) and room.for_secondary(key, primary, known.spread) is None:
+        if room.for_standbys(primary) and room.for_secondary(primary, known.spread) is None:
             found.append(unit.name)
     return tuple(found)
 

@@ -84,10 +84,10 @@ class RowReader:
 
     def __init__(self, output: Mapping[str, str], start: int, refuse: Refuse = lambda offset, cause: None) -> None:
         self._start, self._mark, self._refuse = start, -1 if start == 0 else None, refuse
-        self._kinds = dict(enumerate(map(fields.dtype, output.values())))
-        self._values = [_column(name, index, self._kinds[index]) for index, name in enumerate(output)]
+        kinds = dict(enumerate(map(fields.dtype, output.values())))
+        self._values = [_column(name, index, kinds[index]) for index, name in enumerate(output)]
         self._schema = stream_schema(output)
-        wire = {f"c{index}": _on_the_way(kind) for index, kind in self._kinds.items()}
+        wire = {f"c{index}": _on_the_way(kind) for index, kind in kinds.items()}
         self._record = pl.Struct({**_MARKS, **wire})
 
     @property

@@ -158,7 +158,7 @@ def without_texts(text: str) -> str:
     return _QUOTED.sub("''", text)
 
 
-def of_syntax(text: str, columns: Sequence[str], *, aggregate: bool = False) -> str:
+def of_syntax(text: str, columns: Sequence[str]) -> str:
     """The advice for an unsupported construct in the text; empty if the text has none."""
     bare = without_texts(text)
     for pattern, answer in SYNTAX:

@@ -32,10 +32,10 @@ class Readiness:
     def __init__(self, log: Log, topics: ClusterTopics, probe: str, neighbours: Neighbours) -> None:
         self._neighbours = neighbours
         self.stranger: Heartbeat | None = None
-        self._heartbeats, self._events = Partition(topics.heartbeats, 0), Partition(topics.events, 0)
+        self._events = Partition(topics.events, 0)
         self._name = NO_JOB + probe
         self._reader = log.reader("readiness")
-        self._reader.assign(log.offsets([self._heartbeats, self._events], "end"))
+        self._reader.assign(log.offsets([Partition(topics.heartbeats, 0), self._events], "end"))
         self._heard: set[str] = set()
         self._expected = {CONTROLLER} if probe else set[str]()
         if probe:

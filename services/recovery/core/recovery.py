@@ -233,7 +233,7 @@ class Recovery:
         situation = None if excess is None else known.situation(excess.unit)
         if situation is not None and reassigning.followed(situation):
             unit, there = situation.change.unit, room(known, situation, rooms)
-            place = there.for_secondary(unit, situation.primary.worker, situation.terms.spread)
+            place = there.for_secondary(situation.primary.worker, situation.terms.spread)
             if place is not None and place.shown:
                 known.reassignment.want(unit, place.worker)
                 known.sharing.moves()

@@ -81,7 +81,7 @@ def claim(s: Situation, room: Room) -> Claim | None:
     if s.stance is not Stance.ALONE or s.over or not protection.lacks_standby(s) or not s.ready(s.primary):
         return None
     could = room.for_standbys(s.primary.worker, s.terms.spread)
-    if not could or room.for_secondary(s.change.unit, s.primary.worker, s.terms.spread) is not None:
+    if not could or room.for_secondary(s.primary.worker, s.terms.spread) is not None:
         return None
     return Claim(s.change.unit, s.terms.priority, tuple(one.worker for one in could))
 

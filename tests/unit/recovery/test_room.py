@@ -82,7 +82,7 @@ def test_every_unit_is_placed_evenly_and_the_order_of_workers_says_nothing(
 def backups(room: Room, *primaries: str) -> list[str]:
     found = []
     for unit, primary in zip(UNITS, primaries, strict=False):
-        chosen = room.for_secondary(unit, primary)
+        chosen = room.for_secondary(primary)
         found.append("" if chosen is None else chosen.worker)
         if chosen is not None:
             room.hold(unit, chosen.worker, backs=primary)
@@ -123,7 +123,7 @@ def test_the_standbys_of_one_worker_lie_on_as_many_peers_as_there_are() -> None:
     for unit in units:
         room.hold(unit, "a")
     for unit in units:
-        chosen = room.for_secondary(unit, "a")
+        chosen = room.for_secondary("a")
         assert chosen is not None
         room.hold(unit, chosen.worker, backs="a")
     held = Counter({name: room.backed("a", name) for name in "abcde"})
@@ -137,7 +137,7 @@ def test_zones_come_before_peers_and_the_group_of_the_worker_before_that_of_its_
         room.hold("other@2-abcdef/n-0", "c", backs="b")
     chosen = []
     for index in range(6):
-        found = room.for_secondary(f"job@1-abcdef/n-{index}", "a")
+        found = room.for_secondary("a")
         assert found is not None
         room.hold(f"job@1-abcdef/n-{index}", found.worker, backs="a")
         chosen.append(found.worker)
@@ -171,7 +171,7 @@ def test_copies_are_kept_apart_by_zone_by_host_or_not_at_all() -> None:
     fleet = [on_machine("a", "x", "m"), on_machine("b", "x", "n"), on_machine("c", "y", "m"), on_machine("d", "y", "n")]
     room = Room(fleet)
     room.hold("other@2-abcdef/n-0", "d")
-    places = {spread: room.for_secondary(UNITS[0], "a", spread) for spread in ("zone", "host", "none")}
+    places = {spread: room.for_secondary("a", spread) for spread in ("zone", "host", "none")}
     room.hold("other@2-abcdef/n-1", "b")
     assert {spread: one.worker for spread, one in places.items() if one is not None} == {
         "zone": "c",
@@ -199,7 +199,7 @@ def test_balance_keeps_the_copies_of_a_unit_apart_by_what_its_job_says() -> None
 def test_a_worker_that_may_not_lead_yet_gets_a_secondary_only_where_no_other_does() -> None:
     old, new = worker("b", "x"), Candidate("c", "1", "y", 8, shown=False)
     room = Room([worker("a", "x"), old, new])
-    assert room.for_secondary(UNITS[0], "a") == old, "also in the primary's zone: it can take over"
+    assert room.for_secondary("a") == old, "also in the primary's zone: it can take over"
     assert room.for_primary(UNITS[0], without=["a", "b"]) is None
     assert room.for_primary(UNITS[0], without=["a", "b"], unshown=True) == new
-    assert Room([worker("a", "x"), new]).for_secondary(UNITS[0], "a") == new
+    assert Room([worker("a", "x"), new]).for_secondary("a") == new

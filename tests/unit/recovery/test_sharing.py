@@ -52,7 +52,7 @@ def test_a_worker_takes_as_many_standbys_as_it_may_and_primaries_as_before() -> 
     places = []
     for index in range(3):
         unit = f"job@1-abcdef/n-{index}"
-        chosen = room.for_secondary(unit, "c")
+        chosen = room.for_secondary("c")
         places.append(None if chosen is None else chosen.worker)
         if chosen is not None:
             room.enter(_change(unit, "c", chosen.worker))

@@ -146,8 +146,8 @@ class Room:
         fitting = (candidate for candidate in allowed if not slots or self._free(candidate))
         return min(fitting, key=lambda candidate: self._as_primary(unit, candidate), default=None)
 
-    def for_secondary(self, unit: str, primary: str, spread: str = ZONE) -> Candidate | None:
-        """Returns a place for the unit's secondary, not on its primary's worker; the caller takes it with `hold`.
+    def for_secondary(self, primary: str, spread: str = ZONE) -> Candidate | None:
+        """Returns a place for a unit's secondary, not on its primary's worker; the caller takes it with `hold`.
 
         None if no worker can take it, or each holds as many standbys as it may.
 

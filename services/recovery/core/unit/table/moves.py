@@ -92,7 +92,7 @@ def _let_go(s: Situation, rooms: Rooms) -> Copies:
 
 
 def _add(s: Situation, rooms: Rooms) -> Copies | None:
-    chosen = rooms().for_secondary(s.change.unit, s.primary.worker, s.terms.spread)
+    chosen = rooms().for_secondary(s.primary.worker, s.terms.spread)
     if chosen is None:
         return None
     first = next_step(Rung.ABSENT, s.target if chosen.shown else Rung.STANDBY)
