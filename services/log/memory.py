@@ -8,84 +8,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Fenced, InvalidRecord, PositionGone, Retriable, StateCorrupted
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.answers import Unacknowledged
+from holdfast.services.log.memory_records import Gap, Stored
 from holdfast.services.log.protocol import At, Chunk, Delivered, Described, Headers, Message, Rows
 from holdfast.services.log.record_sizes import CLIENT_BYTES, largest, sizes
 
-_CREATE_TIME = 1
 STRETCH = 64
 """The number of records in a tail."""
-
-
-class MemoryMessage:
-    """A stored record with the methods of confluent_kafka.Message."""
-
-    __slots__ = ("_headers", "_key", "_offset", "_time_ms", "_value")
-
-    def __init__(
-        self, offset: int, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None
-    ) -> None:
-        self._offset = offset
-        self._time_ms = time_ms
-        self._value = value
-        self._key = key
-        self._headers = headers
-
-    def value(self) -> bytes | None:
-        return self._value
-
-    def key(self) -> bytes | None:
-        return self._key
-
-    def offset(self) -> int:
-        return self._offset
-
-    def timestamp(self) -> tuple[int, int]:
-        return _CREATE_TIME, self._time_ms
-
-    def headers(self) -> list[tuple[str, bytes]] | None:
-        return list(self._headers) if self._headers else None
-
-
-class _Gap(MemoryMessage):
-    """An offset without a record: on Kafka, a transaction's marker or an aborted record."""
-
-    __slots__ = ()
-
-
-NOTHING = _Gap(-1, 0, None, None, None)
-
-
-@dataclass(slots=True)
-class _Stored:
-    """A partition: messages[i] has offset start + i."""
-
-    start: int = 0
-    messages: list[MemoryMessage] = field(default_factory=list)
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.messages)
-
-    def append(self, time_ms: int, value: bytes | None, key: bytes | None, headers: Headers | None) -> int:
-        offset = self.start + len(self.messages)
-        self.messages.append(MemoryMessage(offset, time_ms, value, key, headers=headers))
-        return offset
-
-    def read(self, begin: int, count: int) -> list[MemoryMessage]:
-        """The records of `count` offsets from `begin` on."""
-        found = self.messages[begin - self.start : begin - self.start + count]
-        return [message for message in found if not isinstance(message, _Gap)]
-
-    def trim(self, upto: int) -> None:
-        if upto > self.start:
-            del self.messages[: upto - self.start]
-            self.start = upto
 
 
 class MemoryLog:
@@ -99,7 +32,7 @@ class MemoryLog:
     def __init__(self, time_ms: Callable[[], int]) -> None:
         self._time_ms = time_ms
         self.away: set[Partition] = set()
-        self._topics: dict[str, list[_Stored]] = {}
+        self._topics: dict[str, list[Stored]] = {}
         self._configs: dict[str, dict[str, str]] = {}
         self._ids: dict[str, str] = {}
         self._made = 0
@@ -108,7 +41,7 @@ class MemoryLog:
     def create(self, topics: Iterable[TopicSpec]) -> None:
         for spec in topics:
             if spec.name not in self._topics:
-                self._topics[spec.name] = [_Stored() for _ in range(spec.partitions)]
+                self._topics[spec.name] = [Stored() for _ in range(spec.partitions)]
                 self._configs[spec.name] = dict(spec.config)
                 self._made += 1
                 self._ids[spec.name] = f"id-{self._made}"
@@ -116,7 +49,7 @@ class MemoryLog:
     def grow(self, topic: str, partitions: int) -> None:
         """Adds partitions until the topic has this number, as an operator of Kafka may do."""
         stored = self._topics[topic]
-        stored += [_Stored() for _ in range(partitions - len(stored))]
+        stored += [Stored() for _ in range(partitions - len(stored))]
 
     def delete(self, names: Iterable[str]) -> None:
         for name in names:
@@ -160,7 +93,7 @@ class MemoryLog:
         return list(itertools.islice(self._newest_first(partition), STRETCH))[::-1]
 
     def _newest_first(self, partition: Partition) -> Iterator[Message]:
-        return (m for m in reversed(self.led(partition).messages) if not isinstance(m, _Gap))
+        return (m for m in reversed(self.led(partition).messages) if not isinstance(m, Gap))
 
     def reader(
         self, name: str, *, on_demand: bool = False, patient: bool = False, waits_long: bool = False
@@ -181,18 +114,18 @@ class MemoryLog:
     def has(self, partition: Partition) -> bool:
         return self.find(partition) is not None
 
-    def find(self, partition: Partition) -> _Stored | None:
+    def find(self, partition: Partition) -> Stored | None:
         """Returns the partition; None if it does not exist."""
         topic, index = partition
         partitions = self._topics.get(topic, ())
         return partitions[index] if 0 <= index < len(partitions) else None
 
-    def stored(self, partition: Partition) -> _Stored:
+    def stored(self, partition: Partition) -> Stored:
         if (stored := self.find(partition)) is None:
             raise Retriable(f"{partition} does not exist")
         return stored
 
-    def led(self, partition: Partition) -> _Stored:
+    def led(self, partition: Partition) -> Stored:
         """Returns the partition. Raises Retriable if it has no leader or does not exist."""
         if self.away and partition in self.away:
             raise Retriable(f"{partition}: its leader is away")
@@ -230,7 +163,7 @@ class MemoryLog:
     def skip(self, partition: Partition) -> None:
         """Appends an offset without a record."""
         stored = self.stored(partition)
-        stored.messages.append(_Gap(stored.end, self._time_ms(), None, None, None))
+        stored.messages.append(Gap(stored.end, self._time_ms()))
 
     def too_large(self, rows: Iterable[Rows]) -> str:
         """Returns the topic that refuses one of its rows because of its size; empty if every topic takes its rows."""
@@ -329,7 +262,7 @@ class MemoryReader:
         """The end up to which the partition can be read now; in memory every record is visible at once."""
         return end
 
-    def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:
+    def _read(self, partition: Partition, stored: Stored, count: int) -> Chunk | None:
         position, end = self._positions[partition], stored.end
         if position == end and self._ended.get(partition) == end:
             return None  # nothing has come since the last poll, which is the usual case
@@ -444,7 +377,7 @@ class MemoryTransactor:
         pass
 
 
-def _offset(stored: _Stored, at: At) -> int:
+def _offset(stored: Stored, at: At) -> int:
     if at == "start":
         return stored.start
     if at == "end":
@@ -452,5 +385,5 @@ def _offset(stored: _Stored, at: At) -> int:
     return next((m.offset() for m in stored.messages if m.timestamp()[1] >= at), stored.end)
 
 
-def _gone(partition: Partition, position: int, stored: _Stored) -> PositionGone:
+def _gone(partition: Partition, position: int, stored: Stored) -> PositionGone:
     return PositionGone(partition, position, f"it holds {stored.start} to {stored.end}")

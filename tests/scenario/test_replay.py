@@ -16,7 +16,7 @@ from holdfast.services.audit.computing import SETTLE_EVERY
 from holdfast.services.audit.replaying import Report, replay
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.operators.user_code import CodeUnavailable
-from holdfast.services.log.memory import MemoryMessage
+from holdfast.services.log.memory_records import MemoryMessage
 from holdfast.services.planning.loading import load
 from tests.scenario.test_contract_example import JOB as CONTRACT_JOB
 from tests.scenario.test_contract_example import flights, weather

@@ -11,7 +11,8 @@ import math
 from collections.abc import Iterable, Mapping
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.log.memory import MemoryLog, MemoryTransactor, _Stored
+from holdfast.services.log.memory import MemoryLog, MemoryTransactor
+from holdfast.services.log.memory_records import Stored
 from holdfast.services.worker.host.topic_watch import TopicWatch
 from holdfast.services.worker.process.loop import Worker
 
@@ -44,12 +45,12 @@ class ChangingLog(MemoryLog):
         self.changes += 1
         super().trim(upto)
 
-    def stored(self, partition: Partition) -> _Stored:
+    def stored(self, partition: Partition) -> Stored:
         """Whoever asks for it may change it."""
         self.changes += 1
         return super().stored(partition)
 
-    def led(self, partition: Partition) -> _Stored:
+    def led(self, partition: Partition) -> Stored:
         before = self.changes
         found = super().led(partition)
         self.changes = before  # to be read

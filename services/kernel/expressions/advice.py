@@ -7,10 +7,10 @@ the given one; a test compiles each. Source: JOBS "each with its path and a hint
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from holdfast.services.kernel.expressions.function_advice import FUNCTIONS, Advise
+from holdfast.services.kernel.expressions.function_advice import FUNCTIONS
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.suggestions import misspelt
 
@@ -174,10 +174,10 @@ def of_syntax(text: str, columns: Sequence[str]) -> str:
     return ""
 
 
-def of_function(text: str, known: Mapping[str, Advise] = FUNCTIONS) -> str:
+def of_function(text: str) -> str:
     """The advice for the first call of a function that is known to be unsupported; empty if there is none."""
     for match in _CALL.finditer(without_texts(text)):
-        if advise := known.get(match[1].lower()):
+        if advise := FUNCTIONS.get(match[1].lower()):
             return f"{match[1].upper()} is not there: {advise(arguments_of(text, match[1]))}"
     return ""
 

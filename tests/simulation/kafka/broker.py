@@ -15,7 +15,8 @@ from holdfast.schemas import assignments, plans
 from holdfast.schemas.assignments import Change
 from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.log.memory import NOTHING, MemoryLog, MemoryMessage, MemoryTransactor, _Stored
+from holdfast.services.log.memory import MemoryLog, MemoryTransactor
+from holdfast.services.log.memory_records import Gap, MemoryMessage, Stored
 from holdfast.services.log.protocol import Headers
 from tests.simulation.kafka.names import TOPICS, replayed
 from tests.simulation.kafka.timeline import Timeline
@@ -83,7 +84,7 @@ class Past:
 
     topic: str
     id: str
-    stored: list[_Stored]
+    stored: list[Stored]
     seen: int
 
 
@@ -170,7 +171,7 @@ class Broker(MemoryLog):
             time_ms, old = message.timestamp()[1], newest.get(message.key()) != message.offset()
             gone = message.value() is None and time_ms < tombstones_before_ms
             if (old and time_ms < before_ms) or gone:
-                stored.messages[index] = NOTHING
+                stored.messages[index] = Gap(-1, 0)
 
     def forget(self) -> None:
         """Forgets records that were written and trimmed, in a run that no checker looks at."""

@@ -15,7 +15,8 @@ from typing import Any
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Fenced, Indefinite, Retriable
-from holdfast.services.log.memory import MemoryReader, MemoryTransactor, _Stored
+from holdfast.services.log.memory import MemoryReader, MemoryTransactor
+from holdfast.services.log.memory_records import Stored
 from holdfast.services.log.protocol import Appender, At, Chunk, Delivered, Described, Headers, Message, Rows
 from tests.simulation.kafka.blocking import Unled
 from tests.simulation.kafka.broker import Broker
@@ -233,7 +234,7 @@ class LinkReader(MemoryReader):
     def _wanted(self) -> list[Partition]:
         return list(self._news)
 
-    def _read(self, partition: Partition, stored: _Stored, count: int) -> Chunk | None:
+    def _read(self, partition: Partition, stored: Stored, count: int) -> Chunk | None:
         chunk = super()._read(partition, stored, count)
         if self._positions[partition] >= self._seen[partition] or partition in self._silent:
             del self._news[partition]

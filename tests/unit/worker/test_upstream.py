@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.memory import MemoryMessage
+from holdfast.services.log.memory_records import MemoryMessage
 from holdfast.services.log.protocol import Chunk
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.upstream import Upstream
