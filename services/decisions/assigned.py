@@ -58,16 +58,6 @@ class Assigned:
             self._begin_line(change)
         self.retired, self.format = retired, format
 
-    def become(self, other: Assigned) -> None:
-        """Takes the state of another fold, so that holders of this object see it."""
-        self._units, self.retired, self._policies = other.units(), other.retired, dict(other._policies)
-        self._checkpoints, self._lines = dict(other._checkpoints), dict(other._lines)
-        self._incidents, self._begun = dict(other._incidents), dict(other._begun)
-        self._replications = dict(other._replications)
-        self._outages = {job: dict(units) for job, units in other._outages.items()}
-        self._fidelity = dict(other._fidelity)
-        self.format = other.format
-
     def read(self, record: Assignment) -> list[Change]:
         """Takes a record; returns its valid changes."""
         for outage in record.outages:

@@ -122,11 +122,6 @@ class CutLog:
         return sum(len(self._tasks[task].ranges) for task in self._tasks_of(source))
 
     @property
-    def stopped(self) -> bool:
-        """True if the job is paused, or a topic was replaced."""
-        return self.paused or bool(self.replaced)
-
-    @property
     def control_offset(self) -> int:
         """Offset in `jobs.submit` of the last control; -1: there was none."""
         return self._control_offset

@@ -111,9 +111,6 @@ class MemoryLog:
 
     # -- for the classes below ----------------------------------------------------------------------------------------
 
-    def has(self, partition: Partition) -> bool:
-        return self.find(partition) is not None
-
     def find(self, partition: Partition) -> Stored | None:
         """Returns the partition; None if it does not exist."""
         topic, index = partition

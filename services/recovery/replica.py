@@ -150,10 +150,6 @@ class Replica:
             self._meters = Meters(self.core.known, _now_ms(), self.refusals.most, self._unsealed, name=self._name)
         return self._meters
 
-    @property
-    def partitions(self) -> list[Partition]:
-        return list(self._readers)
-
     def feed(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:
         """Takes a record; an unreadable record is reported and skipped."""
         try:

@@ -20,7 +20,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.view.asking import Beside
-from holdfast.services.view.cluster import OVER, ClusterView
+from holdfast.services.view.cluster import OVER
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.door import Door
 from holdfast.services.view.happenings import Happening, happenings_of
@@ -120,14 +120,6 @@ class LiveView:
         self._reader.assign(positions)
         ends = log.offsets(list(positions), "end")
         self._missing = {one: end for one, end in ends.items() if positions[one] < end}
-
-    @property
-    def view(self) -> ClusterView:
-        return self._view
-
-    def events(self) -> list[Event]:
-        """The newest events, oldest first."""
-        return list(self._events)
 
     def close(self) -> None:
         self._reader.close()

@@ -44,7 +44,7 @@ class Source:
             reader.assign({Partition("in", p): 0})
         first = dict.fromkeys(PARTITIONS, 0)
         operator = OperatorPlan("src", "source", 1, (), PARAMS, FIELDS)
-        task = TaskLayout("src-0", 0, operator, (), (), (), SourceShare("in", PARTITIONS, first))
+        task = TaskLayout("src-0", 0, operator, (), (), (), SourceShare("in", PARTITIONS))
         self.feed = SourceFeed(task, beginning({"src-0": first}).tasks["src-0"], 0)
         self.windows = Harness("aggregate", {**WINDOWS, "emit": "final"}, FIELDS)
         self.rows: list[dict[str, Any]] = []

@@ -57,7 +57,7 @@ def task(job: JobSpec) -> TaskLayout:
     stream = source_streams.stream(job.sources["s"])
     params = job.sources["s"].model_dump(mode="json")
     plan = OperatorPlan("s", "source", 1, (), params, stream.fields, stream.row_key)
-    return TaskLayout("s-0", 0, plan, (), (), (), SourceShare("in", (0,), {0: 0}))
+    return TaskLayout("s-0", 0, plan, (), (), (), SourceShare("in", (0,)))
 
 
 def decoded(records: Sequence[Record], fields: dict[str, Any] | None = None, **source: Any) -> Decoded:

@@ -61,12 +61,10 @@ class SourceShare:
 
     topic: the name of the topic.
     partitions: the partitions of the task.
-    first: by partition, the offset at which reading begins.
     """
 
     topic: str
     partitions: tuple[int, ...]
-    first: dict[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,7 +265,7 @@ class _Graph:
         if source is None:
             return None
         owned = source.owners[index]
-        return SourceShare(source.topic, owned, {partition: source.first[partition] for partition in owned})
+        return SourceShare(source.topic, owned)
 
 
 def _check_names(plan: Plan, topics: JobTopics) -> None:

@@ -157,10 +157,6 @@ class StateStore:
         """The number of keys of all tables."""
         return self._image_keys + sum(table.added for table in self._tables.values())
 
-    def cached(self) -> int:
-        """The number of values held in memory."""
-        return sum(len(table) for table in self._tables.values())
-
 
 class TaskTables:
     """The tables of one task; implements holdfast.services.kernel.state.table.Tables."""

@@ -142,9 +142,6 @@ class Child:
             if self._process.returncode is None:
                 (os.kill if alone else _signal_group)(self.pid, number)
 
-    def terminate(self) -> None:
-        self.send(signal.SIGTERM)
-
     def kill(self) -> None:
         self.send(signal.SIGKILL)
 

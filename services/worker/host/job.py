@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holdfast.schemas.assignments import CheckpointPolicy, Copy, job_key, unit_key
-from holdfast.schemas.plans import Plan, SourcePlan
+from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, generation_number
 from holdfast.services.decisions.admitted import Skipped
@@ -208,9 +208,6 @@ class JobView:
         change = self.assigned.of(self.key(unit))
         others = [] if change is None else [copy for copy in change.copies if not copy.flags.commit]
         return max(others, key=lambda copy: copy.flags.checkpoint_target, default=None)
-
-    def source(self, operator: str) -> SourcePlan:
-        return next(source for source in self.plan.sources if source.operator == operator)
 
     def passed_over(self, chunk: Chunk) -> Chunk:
         """The chunk without skipped records."""

@@ -75,10 +75,6 @@ class UnitCopy:
     def epoch(self) -> int:
         return self.core.epoch
 
-    @property
-    def closed(self) -> bool:
-        return self.core.state is State.CLOSED
-
     def handler(self, partition: Partition) -> Handler:
         """The handler of a partition while the copy runs as now; errors end or rebuild the copy."""
         assert self.running is not None

@@ -41,7 +41,7 @@ def stale(cluster: Cluster, fault: Fault) -> None:
     old = [w for w in cluster.broker.written if kind_of(w.partition.topic) == fault.detail]
     if old and cluster.broker.available:
         one = old[-1 - min(fault.count, len(old) - 1)]
-        if cluster.broker.has(one.partition):
+        if cluster.broker.find(one.partition) is not None:
             cluster.broker.author = "stale"
             cluster.broker.put(one.partition, one.value, None, None)
 

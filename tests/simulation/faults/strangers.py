@@ -34,7 +34,7 @@ def write(cluster: Cluster, what: str, count: int) -> None:
 def _partitions(cluster: Cluster, kind: str) -> list[Partition]:
     """Partitions of every generation of the job, or of the cluster."""
     found = (w.partition for w in cluster.broker.written if kind_of(w.partition.topic) == kind)
-    return [partition for partition in dict.fromkeys(found) if cluster.broker.has(partition)]
+    return [partition for partition in dict.fromkeys(found) if cluster.broker.find(partition) is not None]
 
 
 def _put(cluster: Cluster, partition: Partition, value: bytes, key: bytes | None = None) -> None:

@@ -326,7 +326,7 @@ def test_a_pause_and_a_replaced_topic_end_together() -> None:
     assert log.read(2, Control("pause", 3))
     assert CutLog(log.snapshot(), GROWING).snapshot() == log.snapshot()
     assert log.read(3, resume(8, t0={0: 0, 2: 0}, t1={1: 0}))
-    assert not log.stopped
+    assert (log.paused, log.replaced) == (False, {})
 
 
 def test_a_drain_ends_a_source_whose_topic_was_replaced_where_it_stands() -> None:
@@ -341,7 +341,7 @@ def test_a_topic_that_is_replaced_while_the_job_drains_ends_where_it_stands() ->
     log = pinned()
     assert log.read(1, Control("drain", 3, {"flights-0": {0: 500, 2: 9}, "flights-1": {1: 7}}))
     assert log.read(2, REPLACED)
-    assert not log.stopped
+    assert (log.paused, log.replaced) == (False, {})
     assert log.ends == {"flights-0": {0: 110, 2: 15}, "flights-1": {1: 0}}
     assert log.read(3, cut(log, "flights-0", "a", 2, take=0, final=True))
 

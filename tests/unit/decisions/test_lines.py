@@ -89,9 +89,7 @@ def test_checkpoints_of_an_older_line_count_no_more_once_a_unit_has_gone_back() 
     assert folded(*back, complete(20, line=1)).complete(JOB) == 20
 
 
-def test_another_fold_becomes_the_same() -> None:
-    assigned, other = folded(placed(1), complete(10), placed(2, 1, 10)), Assigned()
-    other.become(assigned)
-    assert (other.complete(JOB), other.line(JOB)) == (10, 1)
+def test_a_fold_that_begins_with_the_units_and_checkpoints_of_another_one_is_the_same() -> None:
+    assigned = folded(placed(1), complete(10), placed(2, 1, 10))
     begun = Assigned(assigned.units().values(), checkpoints=[complete(10)])
     assert (begun.complete(JOB), begun.line(JOB)) == (10, 1)

@@ -101,7 +101,7 @@ def test_waiting_has_a_deadline(start: Start) -> None:
 def test_signal_to_an_ended_child_does_nothing(start: Start) -> None:
     child = start("pass")
     child.wait(HANG_S)
-    child.terminate()
+    child.send(signal.SIGTERM)
     assert child.stop() == 0
 
 

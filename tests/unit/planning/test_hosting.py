@@ -133,7 +133,7 @@ def test_rows_that_come_back_are_routed_like_any_stream() -> None:
     assert list(layouts) == ["h-0", "c-0", "c-1"]
     share = layouts["h-0"].tasks[0].source
     assert share is not None
-    assert (share.topic, share.partitions, share.first) == (TOPICS.commits("h"), (0,), {0: 0})
+    assert (share.topic, share.partitions) == (TOPICS.commits("h"), (0,))
 
 
 def test_a_source_of_another_format_is_read_by_workers() -> None:

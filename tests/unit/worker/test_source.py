@@ -33,7 +33,7 @@ class Source:
         params, fields = ({**PARAMS, "table": ["n"]}, {**FIELDS, DELETED: "bool?"}) if table else (PARAMS, FIELDS)
         params = params if schemas is None else {**params, "format": "avro"}
         operator = OperatorPlan("src", "source", 1, (), params, fields)
-        share = SourceShare("in", (0, 1), {0: 0, 1: 0})
+        share = SourceShare("in", (0, 1))
         self.task = TaskLayout("src-0", 0, operator, (), (), (), share)
         state = beginning({"src-0": {0: 0, 1: 0}}).tasks["src-0"]
         self.feed = SourceFeed(self.task, state, 0, schemas=schemas)

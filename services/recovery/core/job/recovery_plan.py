@@ -46,13 +46,11 @@ class Choice:
     """A step of a plan.
 
     units: the units that come back for this query after the steps before, ordered by name.
-    cost: number of their slots.
     density: priority per slot when the query was chosen, with consumption and shares of common units counted.
     """
 
     query: str
     units: tuple[str, ...]
-    cost: int
     density: float
 
 
@@ -62,12 +60,10 @@ class Plan:
 
     chosen: the steps in their order.
     waiting: the density of each failed query that has to wait.
-    left: number of slots without a use.
     """
 
     chosen: tuple[Choice, ...]
     waiting: Mapping[str, float]
-    left: int
 
 
 def plan(
@@ -107,7 +103,7 @@ def plan(
     while (fits := np.logical_and.reduce([open_, *(price[kind] <= left.get(kind, 0) for kind in of)])).any():
         best = int(np.argmax(np.where(fits, density, -math.inf)))
         back = tuple(sorted(missing[best]))
-        chosen.append(Choice(names[best], back, _total(back, costs), float(density[best])))
+        chosen.append(Choice(names[best], back, float(density[best])))
         left = {kind: free - (int(price[kind][best]) if kind in of else 0) for kind, free in left.items()}
         for index in {index for unit in back for index in needed[unit]}:
             missing[index].difference_update(back)
@@ -116,15 +112,7 @@ def plan(
                 price[kind][index] = _total(missing[index], own)
             density[index] = _density(missing[index], shares, priorities[index])
     waiting = {names[index]: float(density[index]) for index in np.flatnonzero(open_)}
-    return Plan(tuple(chosen), waiting, sum(left.values()))
-
-
-def recovered(plan: Plan, queries: Mapping[str, Query], costs: Mapping[str, int]) -> list[str]:
-    """Returns the failed queries that have all their units once the plan is carried out, also those that no step
-    chose.
-    """
-    back = {unit for choice in plan.chosen for unit in choice.units}
-    return [name for name, query in queries.items() if (failed := query.units & costs.keys()) and failed <= back]
+    return Plan(tuple(chosen), waiting)
 
 
 def _density(units: Collection[str], shares: Mapping[str, float], priority: float) -> float:
