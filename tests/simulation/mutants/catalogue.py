@@ -254,7 +254,7 @@ from tests.simulation.mutants.updates import (
     two_generations_deliver,
 )
 from tests.simulation.observers.formats import format_raised_at_once, newest_format_written
-from tests.simulation.observers.hasty import settled_at_once
+from tests.simulation.observers.hasty import settled_at_once, silence_counts_while_nothing_comes
 
 RUN_MS = 5_000
 """Time for which faults come in a history that is to catch a bug."""
@@ -374,6 +374,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(priority_ignored, "priority", 1, "shared", run_ms=1_500),
     Mutant(places_taken_from_equals, "liveness", 0, "shared", run_ms=1_500),
     Mutant(settled_at_once, "raised", 4, "unsettled", run_ms=3_500),
+    Mutant(silence_counts_while_nothing_comes, "raised", 4, "unsettled", run_ms=3_500),
     Mutant(age_of_the_turn_ignored, "liveness", 2, "hangs", run_ms=1_500),
     Mutant(every_unit_counts, "stopped", 0, "unplaced", run_ms=16_000),
     Mutant(dropped_frames_not_read_again, "liveness", 10, "unplaced"),

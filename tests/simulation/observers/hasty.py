@@ -1,49 +1,102 @@
-"""Blame after an outage of the broker: no worker that was heard as lately as a cluster that settles allows
-(docs/decisions/0114), judged by when heartbeats were heard and not by the grace that the detector reckons with.
+"""Blame of workers for their silence, judged by when heartbeats were heard and not by what the detector reckons with.
+
+After an outage of the broker no worker is blamed that was heard as lately as a cluster that settles allows
+(docs/decisions/0114). At no time is a worker blamed for a silence in which nobody else was heard either
+(docs/decisions/0253): it may have sent what did not come through.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from unittest import mock
 
 from holdfast.schemas.assignments import Change
+from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.kernel.liveness import attention
 from holdfast.services.kernel.liveness.attention import Attention
 from holdfast.services.kernel.liveness.detector import UNSETTLED_GRACE_BEATS
 from holdfast.services.recovery.core.known import ReplicaView
+from holdfast.services.recovery.core.observed import BeatRead, EchoRead, Event, PeerRead
 from holdfast.services.recovery.core.unit.table.signs import Sign
-from holdfast.services.recovery.replica import Replica
+from holdfast.services.recovery.replica import ECHO_MS, Replica
 
 BLAMES = (f"{Sign.PRIMARY_SILENT.value}: ", f"{Sign.PRIMARY_GIVEN_UP.value}: ")
 
 
+class _Heard:
+    """The time in which a replica could have heard a worker: up to two intervals of the echo behind each heartbeat.
+
+    The replica itself counts no more of it, and often less.
+    """
+
+    def __init__(self, now_us: Callable[[], int]) -> None:
+        self._now_us, self._last_us, self._covered_us = now_us, now_us(), 0
+        self._at: dict[str, int] = {}
+
+    def hear(self, one: Event) -> None:
+        if not isinstance(one, BeatRead | EchoRead | PeerRead):
+            return
+        self._covered_us, self._last_us = self._covered(), self._now_us()
+        if isinstance(one, BeatRead) and isinstance(one.record, Heartbeat) and not one.record.stuck:
+            self._at[one.record.worker] = self._covered_us
+
+    def since_us(self, worker: str) -> int:
+        """Such time since the last heartbeat of a worker."""
+        return self._covered() - self._at.get(worker, 0)
+
+    def _covered(self) -> int:
+        return self._covered_us + min(self._now_us() - self._last_us, 2 * ECHO_MS * 1000)
+
+
 def watch(replica: Replica) -> None:
-    """Looks at everything that the replica proposes, as it does."""
-    append, known = replica._append, replica.core.known
+    """Looks at everything that the replica reads and proposes, as it does."""
+    append, observe, known = replica._append, replica._observe, replica.core.known
+    heard = _Heard(replica._now_us)
+
+    def observed(one: Event) -> None:
+        heard.hear(one)
+        observe(one)
 
     def watched(changes: Iterable[Change]) -> None:
         proposed = tuple(changes)
-        _unhurried(known, proposed)
+        for change in proposed:
+            if any(blame in change.reason for blame in BLAMES):
+                primary = known.assigned.units()[change.unit].copies[0].worker
+                _unhurried(known, change, primary)
+                _alone(known, change, primary, heard)
         append(proposed)
 
+    replica._observe = observed  # type: ignore[method-assign]
     replica._append = watched  # type: ignore[method-assign]
 
 
-def _unhurried(known: ReplicaView, proposed: Iterable[Change]) -> None:
+def _unhurried(known: ReplicaView, change: Change, primary: str) -> None:
     clock = known.attention
     if not clock.resumed or clock.attentive_us - clock.resumed[-1] >= attention.UNSETTLED_US:
         return
     least_us = known.detector._beat_us * (1 + UNSETTLED_GRACE_BEATS)
-    for change in proposed:
-        if any(blame in change.reason for blame in BLAMES):
-            primary = known.assigned.units()[change.unit].copies[0]
-            pulse = known.detector.newest(primary.worker)
-            silent_us = least_us if pulse is None else clock.attentive_us - pulse.heard_us
-            assert silent_us >= least_us, f"{change.unit}: {primary.worker} was heard {silent_us} us ago"
+    pulse = known.detector.newest(primary)
+    silent_us = least_us if pulse is None else clock.attentive_us - pulse.heard_us
+    assert silent_us >= least_us, f"{change.unit}: {primary} was heard {silent_us} us ago"
+
+
+def _alone(known: ReplicaView, change: Change, primary: str, heard: _Heard) -> None:
+    since_us = heard.since_us(primary)
+    assert since_us > known.detector._beat_us, f"{change.unit}: others than {primary} were heard for {since_us} us"
 
 
 def settled_at_once() -> AbstractContextManager[object]:
     """After an outage of the broker workers are to be as punctual as before."""
     return mock.patch.object(Attention, "unsettled", False)
+
+
+def silence_counts_while_nothing_comes() -> AbstractContextManager[object]:
+    """The clock of silences runs also while no heartbeat comes through the broker."""
+    true: Callable[[Attention, int], None] = Attention.advance
+
+    def advance(self: Attention, now_us: int) -> None:
+        true(self, now_us)
+        self._count(now_us)
+
+    return mock.patch.object(Attention, "advance", advance)
