@@ -54,9 +54,9 @@ def watch(replica: Replica) -> None:
     append, observe, known = replica._append, replica._observe, replica.core.known
     heard = _Heard(replica._now_us)
 
-    def observed(one: Event) -> None:
-        heard.hear(one)
-        observe(one)
+    def observed(event: Event) -> None:
+        heard.hear(event)
+        observe(event)
 
     def watched(changes: Iterable[Change]) -> None:
         proposed = tuple(changes)
