@@ -147,11 +147,16 @@ COMMANDS = (
     Command(
         "cancel",
         JOBS,
-        "jobs:cancel",
+        "running_jobs:cancel",
         "End a job: at once, or with --drain after everything up to now is delivered. Returns when it has ended.",
     ),
-    Command("pause", JOBS, "jobs:pause", "Stop taking records in; what was taken in is finished."),
-    Command("resume", JOBS, "jobs:resume", "Continue after a pause, or with a source's topic that was created again."),
+    Command("pause", JOBS, "running_jobs:pause", "Stop taking records in; what was taken in is finished."),
+    Command(
+        "resume",
+        JOBS,
+        "running_jobs:resume",
+        "Continue after a pause, or with a source's topic that was created again.",
+    ),
     Command(
         "savepoint",
         JOBS,
@@ -167,7 +172,7 @@ COMMANDS = (
     Command(
         "scheme",
         JOBS,
-        "jobs:scheme",
+        "running_jobs:scheme",
         "Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided.",
     ),
     Command(
@@ -182,11 +187,11 @@ COMMANDS = (
         "checkpointing:rollback",
         "Take units of a job back to its newest global checkpoint, from which they compute again.",
     ),
-    Command("move", JOBS, "jobs:move", "Move a unit to another worker while it runs, without an outage."),
+    Command("move", JOBS, "running_jobs:move", "Move a unit to another worker while it runs, without an outage."),
     Command(
         "accept",
         JOBS,
-        "jobs:accept",
+        "running_jobs:accept",
         "Let the versions lead that the job's workers have now, though they have not shown that they give equal bytes.",
     ),
     Command(
