@@ -31,8 +31,6 @@ from holdfast.services.view.door import Door, Whereabouts
 from holdfast.testing import JobRun
 
 FIELDS = {"carrier": "string", "dest": "string", "delay": "int", "at": "timestamp"}
-
-
 JOB: dict[str, Any] = {
     "name": "flights",
     "sources": {
@@ -54,8 +52,6 @@ JOB: dict[str, Any] = {
     "queries": {name: {"input": name, "sink": {"topic": f"{name}-rows"}}
                 for name in ("totals", "hourly", "once", "named", "scored")},
 }  # fmt: skip
-
-
 SMALL = {
     **JOB,
     "sources": {"given": JOB["sources"]["given"]},

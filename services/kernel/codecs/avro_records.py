@@ -11,40 +11,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Context, Decimal
 from functools import partial
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import timestamps
-from holdfast.services.kernel.codecs.avro_bytes import Pass, Read, Records, Rows, binaries, texts
+from holdfast.services.kernel.codecs.avro_bytes import Pass, Read, Records, Rows
+from holdfast.services.kernel.codecs.avro_scalars import (
+    PER_MICROSECOND,
+    WIDTHS,
+    Unresolved,
+    arrow_type,
+    dates,
+    decimal,
+    nothing,
+    ordinals,
+    simple,
+    times,
+    written_times,
+)
 from holdfast.services.kernel.codecs.avro_schemas import Type
-from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 from holdfast.services.kernel.plurals import plural
 
 MAX_ITEMS = 10_000
 """The most items of all lists and maps in a record: each item is a step for the whole batch."""
-_EXACT = Context(prec=field_types.MAX_PRECISION)
-_DAY_US = 86_400_000_000
-_TIMESTAMP = pa.timestamp("us", "UTC")
-_PER_MICROSECOND = {"millis": 1_000, "micros": 1, "nanos": -1_000}
-_ARROW = {
-    "string": pa.large_string(), "int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(),
-    "timestamp": _TIMESTAMP, "date": pa.date32(), "bytes": pa.large_binary(),
-}  # fmt: skip
-_WIDTHS = {"float": 4, "double": 8}
 _ACCEPTS = {
     "string": ("string", "enum", "bytes"), "int": ("int", "long"), "float": ("int", "long", "float", "double"),
     "bool": ("boolean",), "bytes": ("bytes", "fixed", "string"),
 }  # fmt: skip
-
-
-class Unresolved(Exception):
-    """The reason why records of a schema do not give the fields of a stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +94,7 @@ def reading(type: Type, text: str, path: str, unit: str | None) -> Read:
     if type.kind == "union":
         return _union(type, text, path, unit)
     if type.kind == "null":
-        return partial(_nothing, text=text, path=path)
+        return partial(nothing, text=text, path=path)
     name = field_types.required(text)
     if name.startswith("list<") and type.kind == "array":
         items = type.of[0]
@@ -105,145 +102,20 @@ def reading(type: Type, text: str, path: str, unit: str | None) -> Read:
     if name.startswith("struct<") and type.kind == "record":
         return _struct(type, name, path, unit)
     if name.startswith("decimal") and type.logical == "decimal":
-        return _decimal(type, text, path)
+        return decimal(type, text, path)
     if name == "date" and type.logical == "date":
-        return partial(_dates, path=path)
+        return partial(dates, path=path)
     if name == "timestamp" and type.logical.startswith(("timestamp", "local-timestamp")):
-        return partial(_times, factor=_PER_MICROSECOND[type.logical.rpartition("-")[2]], path=path)
+        return partial(times, factor=PER_MICROSECOND[type.logical.rpartition("-")[2]], path=path)
     if name == "timestamp" and type.kind == "string":
-        return partial(_written_times, path=path)
+        return partial(written_times, path=path)
     if name == "timestamp" and type.kind in ("int", "long") and not type.logical and unit is not None:
         factor = -1_000 if unit == "ns" else timestamps.US_PER_UNIT[unit]
-        return partial(_times, factor=factor, path=path)
+        return partial(times, factor=factor, path=path)
     if type.kind in _ACCEPTS.get(name, ()) and not type.logical:
-        return _simple(type, name, path)
+        return simple(type, name, path)
     hint = "; integers need the source's `unit`" if name == "timestamp" and type.kind in ("int", "long") else ""
     raise Unresolved(f"has {path} as {type.shown}, expected {text}{hint}")
-
-
-def _simple(type: Type, name: str, path: str) -> Read:
-    if type.kind in ("int", "long"):
-        read = partial(_integers, narrow=type.kind == "int", path=path)
-        return read if name == "int" else lambda records, rows: read(records, rows).cast(pa.float64(), safe=False)
-    if type.kind in _WIDTHS:
-        return partial(_floats, width=_WIDTHS[type.kind], path=path)
-    if type.kind == "boolean":
-        return partial(_booleans, path=path)
-    if type.kind == "enum":
-        return partial(_symbols, symbols=pa.array(type.symbols, pa.large_string()), path=path)
-    if type.kind == "fixed":
-        return partial(_fixed, size=type.size, path=path)
-    return partial(texts if name == "string" else binaries, path=path)
-
-
-def _nothing(records: Records, rows: Rows, text: str, path: str) -> pa.Array:
-    if not field_types.nullable(text):
-        records.refuse(rows, f"{path}: expected {text}, found null")
-    return pa.nulls(len(rows), arrow_type(text))
-
-
-def _integers(records: Records, rows: Rows, narrow: bool, path: str) -> pa.Array:
-    values = records.numbers(rows, path)
-    if narrow:
-        wide = (values < -(2**31)) | (values >= 2**31)
-        records.refuse(rows[wide], f"{path}: a number of more than 32 bits, where the schema says int")
-    return pa.array(values)
-
-
-def _floats(records: Records, rows: Rows, width: int, path: str) -> pa.Array:
-    raw = np.ascontiguousarray(records.fixed(rows, width, path))
-    with np.errstate(invalid="ignore"):  # a signalling NaN in the data makes numpy warn
-        return pa.array(raw.view(f"<f{width}").reshape(len(rows)).astype(np.float64))
-
-
-def _booleans(records: Records, rows: Rows, path: str) -> pa.Array:
-    raw = records.fixed(rows, 1, path).reshape(len(rows))
-    records.refuse(rows[raw > 1], f"{path}: a boolean that is neither 0 nor 1")
-    return pa.array(raw == 1)
-
-
-def _symbols(records: Records, rows: Rows, symbols: pa.Array, path: str) -> pa.Array:
-    return symbols.take(pa.array(_chosen(records, rows, len(symbols), f"{path}: the enum")))
-
-
-def _chosen(records: Records, rows: Rows, count: int, what: str) -> np.ndarray:
-    """Reads a number below `count` of each record; 0 for a refused record."""
-    found = records.numbers(rows, what)
-    wrong = (found < 0) | (found >= count)
-    for number in np.unique(found[wrong]).tolist():
-        records.refuse(rows[found == number], f"{what} has no number {number}")
-    return np.where(wrong, 0, found)
-
-
-def _fixed(records: Records, rows: Rows, size: int, path: str) -> pa.Array:
-    raw = np.ascontiguousarray(records.fixed(rows, size, path))
-    return pa.Array.from_buffers(pa.binary(size), len(rows), [None, pa.py_buffer(raw)]).cast(pa.large_binary())
-
-
-def _dates(records: Records, rows: Rows, path: str) -> pa.Array:
-    days = records.numbers(rows, path)
-    outside = (days < OLDEST_US // _DAY_US) | (days > NEWEST_US // _DAY_US)
-    records.refuse(rows[outside], f"{path}: a date outside the years 1 to 9999")
-    return pa.array(np.where(outside, 0, days).astype(np.int32)).cast(pa.date32())
-
-
-def _times(records: Records, rows: Rows, factor: int, path: str) -> pa.Array:
-    """Reads times.
-
-    factor: microseconds in one unit; a negative factor is the number of units in one microsecond.
-    """
-    found = records.numbers(rows, path)
-    if factor < 0:
-        found = found // -factor
-    oldest, newest = (OLDEST_US, NEWEST_US) if factor < 0 else (OLDEST_US // factor, NEWEST_US // factor)
-    outside = (found < oldest) | (found > newest)
-    records.refuse(rows[outside], f"{path}: a time outside the years 1 to 9999")
-    return pa.array(np.where(outside, 0, found) * max(1, factor)).cast(_TIMESTAMP)
-
-
-def _written_times(records: Records, rows: Rows, path: str) -> pa.Array:
-    """Reads times in ISO 8601, as in JSON."""
-    given = texts(records, rows, path)
-    found = timestamps.parse(given.to_pylist())
-    for position in found.is_null().arg_true().to_list():
-        records.refuse(rows[position : position + 1], f"{path}: expected timestamp, found '{given[position]}'")
-    return pa.array(found.fill_null(0).to_numpy()).cast(_TIMESTAMP)
-
-
-def _decimal(type: Type, text: str, path: str) -> Read:
-    wanted = arrow_type(text)
-    if type.scale > wanted.scale or type.precision - type.scale > wanted.precision - wanted.scale:
-        raise Unresolved(f"has {path} as {type.shown}, expected {text}")
-    return partial(_decimals, type=type, wanted=wanted, path=path)
-
-
-def _decimals(records: Records, rows: Rows, type: Type, wanted: pa.DataType, path: str) -> pa.Array:
-    """Reads decimals in two's complement, highest byte first."""
-    if type.kind == "fixed":
-        begin, lengths = records.at[rows], np.full(len(rows), type.size)
-        records.fixed(rows, type.size, path)
-        lengths = np.where(begin + lengths > records.end[rows], 0, lengths)
-    else:
-        begin, lengths = records.pieces(rows, path)
-    records.refuse(rows[lengths > 16], f"{path}: a number with more digits than {type.shown} has")
-    lengths = np.where(lengths > 16, 0, lengths)
-    lowest_first = np.zeros((len(rows), 16), np.uint8)
-    for place in range(16):
-        there = lengths > place
-        lowest_first[there, place] = records.bytes[begin[there] + lengths[there] - 1 - place]
-    negative = (lengths > 0) & (records.bytes[begin] >= 0x80)
-    lowest_first[negative] |= np.where(np.arange(16) >= lengths[negative, None], 0xFF, 0).astype(np.uint8)
-    found = pa.Array.from_buffers(pa.decimal128(38, type.scale), len(rows), [None, pa.py_buffer(lowest_first)])
-    most = Decimal(10**type.precision - 1).scaleb(-type.scale, _EXACT)
-    bounds = [pa.scalar(one, found.type) for one in (most.copy_negate(), most)]  # `-most` would round to 28 digits
-    fits = pc.and_(pc.greater_equal(found, bounds[0]), pc.less_equal(found, bounds[1])).to_numpy(zero_copy_only=False)
-    records.refuse(rows[~fits], f"{path}: a number with more digits than {type.shown} has")
-    return found.filter(pa.array(fits)).cast(wanted).take(_places(fits))
-
-
-def _places(there: np.ndarray) -> pa.Array:
-    """The position of each value among the values that are present; null for absent values."""
-    return pa.array(np.cumsum(there) - 1, mask=~there)
 
 
 def _union(type: Type, text: str, path: str, unit: str | None) -> Read:
@@ -269,7 +141,7 @@ def _unfit(records: Records, rows: Rows, type: Type, text: str, path: str) -> pa
 
 
 def _of_union(records: Records, rows: Rows, branches: list[Read], path: str, kind: pa.DataType) -> pa.Array:
-    chosen = _chosen(records, rows, len(branches), f"{path}: the union")
+    chosen = ordinals(records, rows, len(branches), f"{path}: the union")
     used = np.unique(chosen).tolist()
     if len(used) == 1:
         return branches[used[0]](records, rows)
@@ -370,7 +242,7 @@ def passing(type: Type, path: str) -> Pass:
         one = passing(type.of[0], f"{path}[]")
         key = [passing(Type("string"), f"{path}[]")] if type.kind == "map" else []
         return partial(_pass_items, step=partial(_pass_all, steps=[*key, one]), path=path)
-    width = {"boolean": 1, "null": 0, "fixed": type.size, **_WIDTHS}[type.kind]
+    width = {"boolean": 1, "null": 0, "fixed": type.size, **WIDTHS}[type.kind]
     return lambda records, rows: _discard(records.fixed(rows, width, path))
 
 
@@ -384,7 +256,7 @@ def _pass_all(records: Records, rows: Rows, steps: Sequence[Pass]) -> None:
 
 
 def _pass_union(records: Records, rows: Rows, branches: Sequence[Pass], path: str) -> None:
-    chosen = _chosen(records, rows, len(branches), f"{path}: the union")
+    chosen = ordinals(records, rows, len(branches), f"{path}: the union")
     for number in np.unique(chosen).tolist():
         branches[number](records, rows[chosen == number])
 
@@ -394,17 +266,3 @@ def _pass_items(records: Records, rows: Rows, step: Pass, path: str) -> None:
 
 
 # -- types ------------------------------------------------------------------------------------------------------------
-
-
-def arrow_type(text: str) -> pa.DataType:
-    """The Arrow type as which a field type is read."""
-    name = field_types.required(text)
-    if name.startswith("list<"):
-        return pa.large_list(arrow_type(name[len("list<") : -1]))
-    if name.startswith("struct<"):
-        return pa.struct([pa.field(member, arrow_type(kind)) for member, kind in field_types.members(name).items()])
-    if name.startswith("decimal"):
-        kind = field_types.dtype(name)
-        assert isinstance(kind, pl.Decimal)
-        return pa.decimal128(kind.precision, kind.scale)
-    return _ARROW[name]

@@ -16,7 +16,8 @@ import polars as pl
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import json_schemas, protobuf_schemas
 from holdfast.services.kernel.codecs.avro_bytes import Records
-from holdfast.services.kernel.codecs.avro_records import RecordReader, Unresolved
+from holdfast.services.kernel.codecs.avro_records import RecordReader
+from holdfast.services.kernel.codecs.avro_scalars import Unresolved
 from holdfast.services.kernel.codecs.avro_schemas import NoSchema, Type, parse
 from holdfast.services.kernel.codecs.messages import Messages
 from holdfast.services.kernel.codecs.text_columns import TextColumns

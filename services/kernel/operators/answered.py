@@ -21,8 +21,8 @@ from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
 from holdfast.services.kernel.operators.kind import Problems
+from holdfast.services.kernel.operators.moments import moment
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused
-from holdfast.services.kernel.operators.typed_state import moment
 from holdfast.services.kernel.operators.user_code import Context, PythonOperator, Returned, has_timers
 from holdfast.services.kernel.operators.user_output import OutputShape, SeveralShapes
 from holdfast.services.kernel.operators.user_state import State

@@ -23,9 +23,9 @@ from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRe
 from holdfast.services.kernel.operators import answered
 from holdfast.services.kernel.operators.answered import AnsweredTask
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Problems, Stream
+from holdfast.services.kernel.operators.moments import moment
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Operator, Outcome, Refused
 from holdfast.services.kernel.operators.raises import Found, Places
-from holdfast.services.kernel.operators.typed_state import moment
 from holdfast.services.kernel.operators.user_code import (
     CodeUnavailable,
     Context,

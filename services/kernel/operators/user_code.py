@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import polars as pl
 
 from holdfast.services.kernel.errors import HoldfastError, InvalidRecord
-from holdfast.services.kernel.operators.typed_state import moment
+from holdfast.services.kernel.operators.moments import moment
 from holdfast.services.kernel.operators.user_state import Key, State
 from holdfast.services.kernel.operators.user_timers import Timers
 from holdfast.services.kernel.suggestions import did_you_mean

@@ -13,7 +13,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs.plain_values import plain_values
 from holdfast.services.kernel.operators.remembered import moments
-from holdfast.services.kernel.operators.typed_state import Layout, decoder
+from holdfast.services.kernel.operators.state_layout import Layout, decoder
 from holdfast.services.kernel.operators.user_state import LAYOUTS, Key, KeyedTable, decode_key, encode_key
 from holdfast.services.kernel.operators.user_timers import PREFIX_BYTES, entry
 from holdfast.services.kernel.state.table import Tables

@@ -12,17 +12,15 @@ from typing import Any
 
 import msgspec
 
+from holdfast.services.kernel.operators.moments import EPOCH, micros
+from holdfast.services.kernel.operators.state_layout import Layout, layout_of
 from holdfast.services.kernel.operators.typed_state import (
-    EPOCH,
     MAX_ITEMS,
     Clock,
-    Layout,
     ListState,
     MapState,
     TypedState,
     ValueState,
-    layout_of,
-    micros,
     other_layout,
 )
 from holdfast.services.kernel.plurals import with_article

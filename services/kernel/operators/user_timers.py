@@ -17,8 +17,8 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
+from holdfast.services.kernel.operators.moments import micros
 from holdfast.services.kernel.operators.time_prefix import prefix_of, time_of
-from holdfast.services.kernel.operators.typed_state import micros
 from holdfast.services.kernel.operators.user_state import Key, decode_key, encode_key
 from holdfast.services.kernel.state.table import Table, Tables
 
