@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from holdfast.services.kernel.expressions import advice, explaining
+from holdfast.services.kernel.expressions import advice, brackets, explaining
 from holdfast.services.kernel.expressions import rules as expression_rules
 from holdfast.services.kernel.expressions.operands import Words
 from holdfast.services.kernel.expressions.own_times import UNITS
@@ -84,6 +84,8 @@ def name_of(item: str, columns: Collection[str] = ()) -> str:
         raise ExpressionError(f"'{item}' has no name: write '\"{column}\" AS {_bare_name(column)}'")
     if said := _of_replay(item) or explaining.of_words(item, list(columns)):
         raise ExpressionError(said)
+    if len(parts := brackets.split(item, brackets.blanked(item), 0, len(item))) > 1:
+        raise ExpressionError(f"'{item}' is {len(parts)} items: write each by itself, [{', '.join(parts)}]")
     raise ExpressionError(f"'{item}' has no name: write '{item} AS name'")
 
 

@@ -39,6 +39,9 @@ _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide",
 _REMAINDERS = ("Rem", "Modulus")
 _GROWING = ("Plus", "Add", "Minus", "Sub", "Multiply", "Mul")
 """Operators that may give more than 64 bits for 64-bit integers, but never for 128-bit ones."""
+_MINUS = ("Minus", "Sub")
+_PLUS = ("Plus", "Add")
+_SUMS = (*_PLUS, *_MINUS)
 _KEEPING = ("Abs", "Log", "Floor", "Ceil", {"Pow": "Sqrt"})
 """Functions whose result is never finite for an argument that is not."""
 _CHOOSING = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
@@ -281,8 +284,10 @@ class _Rules:
             kind = self.type_of(rebuilt(left, right))
             if kind.is_integer():
                 left, right = (_cast(one, pl.Int128()) for one in (left, right))
-            elif kind.is_float() and left == _ZERO:  # polars gives -0.0 for 0 - 0.0, but 0.0 in a batch of one row
-                return _filled(_NEGATED, _value=right)
+            elif operation in _MINUS and kind.is_float() and left == _ZERO:
+                return _filled(_NEGATED, _value=right)  # polars gives -0.0 for 0 - 0.0, but 0.0 in a batch of one row
+            elif kind.is_float() and (found := _beside_zero(operation, left, right)) is not None:
+                return found
             return rebuilt(self._fitting(operation, left, right, kind), right)
         if operation not in _DIVISIONS:
             return rebuilt(_checked(left), _checked(right))
@@ -382,6 +387,21 @@ class _Rules:
         if kind == pl.Date:  # a time of day is in no date
             return us.filter((us % _DAY_US == 0) | us.is_null()).cast(pl.Datetime("us")).cast(pl.Date)
         return us.cast(casts.TIMESTAMP)
+
+
+def _beside_zero(operation: str, left: Node, right: Node) -> Node | None:
+    """The sum of a column and a single zero, or the difference; None for other operands. Polars leaves the zero out,
+    except in batches of one row: the sign of -0.0 + 0 would depend on the batch.
+    """
+    if operation in _PLUS and _is_zero(right) and _columns(left):
+        return _filled(_PLUS_ZERO, _value=left)
+    if not _is_zero(left) or not _columns(right):
+        return None
+    return _filled(_PLUS_ZERO if operation in _PLUS else _FROM_ZERO, _value=right) if operation in _SUMS else None
+
+
+def _is_zero(node: Node) -> bool:
+    return not _columns(node) and pl.select(_expression(node)).item() == 0
 
 
 class _Unchecked(dict[str, Any]):
@@ -540,6 +560,9 @@ _CUT = tree(
 """The slice of a text, null for a null length: polars returns the whole text."""
 _WHOLE_QUOTIENT = tree((pl.col("_dividend") / pl.col("_divisor")).cast(pl.Int64, strict=False))
 _ZERO = {"Literal": {"Dyn": {"Int": 0}}}
+_FLOAT = pl.col("_value").cast(pl.Float64)
+_PLUS_ZERO = tree(pl.when(pl.col("_value") == 0).then(0.0).otherwise(_FLOAT))
+_FROM_ZERO = tree(pl.when(pl.col("_value") == 0).then(0.0).otherwise(-_FLOAT))
 _NEGATED = tree(-pl.col("_value"))
 _NULL_IF_NAN = tree(pl.when(pl.col("_value").is_not_nan()).then(pl.col("_value")))
 _NULL_IF_NOT_FINITE = tree(pl.when(pl.col("_value").is_finite()).then(pl.col("_value")))

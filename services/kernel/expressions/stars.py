@@ -71,6 +71,8 @@ def read(item: str) -> Star | None:
     left_out, replaced = list[str](), dict[str, str]()
     while text[place:].strip():
         part = _PART.match(text, place)
+        if part is None and text[place:].lstrip().startswith(","):
+            raise ExpressionError(f"'{item}' is several items: write each by itself, ['*', a + 1 AS b]")
         if part is None or (part[2] and part[1].upper() == "REPLACE"):
             raise ExpressionError(f"'{item}' cannot be read: write `* EXCEPT (a, b)` or `* REPLACE (a / 60 AS a)`")
         place = part.end()

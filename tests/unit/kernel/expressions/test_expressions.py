@@ -63,6 +63,8 @@ def wrong(text: str, **more: pl.DataType) -> str:
         ("a % b", {"a": 7, "b": 4}, 3),
         ("s LIKE 'x%' OR a IN (1, 2)", {"s": "y", "a": 2}, True),
         ("COALESCE(a, 0)", {}, 0),
+        ("0 + 7 / 4", {}, 1.75),
+        ("0 * x", {"x": 2.5}, 0.0),
         ("o.p + l[1]", {"o": {"p": 1}, "l": [5]}, 6),
         ("l[9]", {"l": [5]}, None),
         ("CASE WHEN a > 1 THEN 'many' ELSE 'few' END", {"a": 2}, "many"),
@@ -79,6 +81,50 @@ def test_sql_is_understood(text: str, row: dict[str, Any], expected: object) -> 
 )
 def test_division_by_zero_gives_null(text: str, zero: str) -> None:
     assert value(text.format(zero), a=1, b=0, x=1.0, m=Decimal("1")) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0 + x", [0.0, 0.0, -2.5, None]),
+        ("x + 0.0", [0.0, 0.0, -2.5, None]),
+        ("x + (1 - 1)", [0.0, 0.0, -2.5, None]),
+        ("0 * x", [-0.0, 0.0, -0.0, None]),
+        ("0.0 - a", [0.0, 1.0, -2.0, None]),
+        ("x - 0", [-0.0, 0.0, -2.5, None]),
+        ("-x", [0.0, -0.0, 2.5, None]),
+    ],
+)
+def test_a_single_zero_beside_a_column_gives_the_same_in_every_batch(text: str, expected: list[float | None]) -> None:
+    expression = compile_expression(text, SCHEMA)
+    rows = pl.DataFrame([{"x": x, "a": a} for x, a in ((-0.0, 0), (0.0, -1), (-2.5, 2), (None, None))], schema=SCHEMA)
+    whole = rows.select(_value=expression)["_value"].to_list()
+    assert repr(whole) == repr(expected)
+    assert repr([rows[at : at + 1].select(_value=expression)["_value"][0] for at in range(4)]) == repr(expected)
+
+
+@pytest.mark.parametrize("item", ["a, b", "a AS c, b", "a + b, COALESCE(a, b)"])
+def test_several_items_in_one_are_named(item: str) -> None:
+    with pytest.raises(ExpressionError, match="is 2 items: write each by itself"):
+        name_of(item, list(SCHEMA))
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "expected"),
+    [
+        ("a IS DISTINCT FROM b OR ok", {"a": 1, "b": 1, "ok": False}, False),
+        ("a IS DISTINCT FROM b AND ok", {"a": 1, "b": 2, "ok": False}, False),
+        ("ok IS NOT DISTINCT FROM (x > 1) AND (a = 1)", {"ok": False, "x": 2.0, "a": 0}, False),
+        ("NOT (ok IS DISTINCT FROM FALSE AND a = 1)", {"ok": True, "a": 0}, True),
+        ("a IS DISTINCT FROM CASE WHEN ok THEN 1 ELSE 2 END OR x = 1", {"a": 1, "ok": True, "x": 2.0}, False),
+        ("(a IS DISTINCT FROM b) IS DISTINCT FROM ok", {"a": 1, "b": 1, "ok": False}, False),
+        ("COALESCE(a IS DISTINCT FROM b, ok)", {"a": 1}, True),
+        ("s IS DISTINCT FROM 'a OR (b' AND ok", {"s": "a OR (b", "ok": True}, False),
+        ("l[1] IS DISTINCT FROM 1 AND ok", {"l": [1], "ok": True}, False),
+    ],
+)
+def test_is_distinct_from_takes_no_more_than_a_comparison(text: str, row: dict[str, Any], expected: object) -> None:
+    assert value(text, **row) is expected
 
 
 numbers = st.none() | st.integers(-5, 5)
