@@ -8,7 +8,7 @@ Source: JOBS "Aggregates".
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import polars as pl
@@ -27,6 +27,8 @@ _CALL = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _FILTER = re.compile(r"\s*FILTER\s*\(\s*WHERE\b", re.IGNORECASE)
 _DISTINCT = re.compile(r"\s*DISTINCT\s+(.*)", re.IGNORECASE | re.DOTALL)
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"")
+_ORDERED = re.compile(r"\bORDER\s+BY\b", re.IGNORECASE)
+_PICKING = ("first", "last")
 _OF_DISTINCT = {"count": "count_distinct", "collect_list": "collect_set", "min": "min", "max": "max"}
 """Names of aggregates over distinct values."""
 
@@ -131,10 +133,33 @@ def _as_written(mistake: str, name: str, text: str, calls: Sequence[Call]) -> st
 # -- calls -----------------------------------------------------------------------------------------------------------
 
 
+class Written(NamedTuple):
+    """A call of an aggregate as it is written.
+
+    name: its name, in small letters.
+    arguments: the texts of its arguments.
+    condition: the condition of its FILTER; empty: there is none.
+    start: the position of its begin in the text.
+    stop: the position after its end in the text.
+    """
+
+    name: str
+    arguments: list[str]
+    condition: str
+    start: int
+    stop: int
+
+
 def calls(text: str) -> list[Call]:
-    """The outermost calls of aggregates."""
-    blank = brackets.blanked(text)
-    found, begin = list[Call](), 0
+    """The outermost calls of aggregates. Raises ExpressionError for a form that is not there."""
+    return [
+        Call(*_meant(one.name, one.arguments, one.condition), one.start, one.stop, one.name) for one in written(text)
+    ]
+
+
+def written(text: str) -> Iterator[Written]:
+    """The outermost calls of aggregates, whether their form is there or not."""
+    blank, begin = brackets.blanked(text), 0
     for match in _CALL.finditer(blank):
         if match.start() < begin or match[1].lower() not in AGGREGATE_BY_NAME:
             continue
@@ -143,14 +168,17 @@ def calls(text: str) -> list[Call]:
         if filtered := _FILTER.match(blank, stop):
             end = brackets.closing(blank, filtered.end())
             condition, stop = text[filtered.end() : end - 1].strip(), end
-        found.append(Call(*_meant(match[1].lower(), given, condition), match.start(), stop, match[1].lower()))
+        yield Written(match[1].lower(), given, condition, match.start(), stop)
         begin = stop
-    return found
 
 
 def _meant(name: str, given: list[str], condition: str) -> tuple[str, list[str]]:
     """The first name of an aggregate, and its arguments without DISTINCT and FILTER."""
     function = AGGREGATE_BY_NAME[name].name
+    if any(_ORDERED.search(brackets.blanked(one)) for one in given):
+        order = "its values are in the order of event time" if function in COLLECTING else "it needs none"
+        by = ", and min_by and max_by take the value at the least or largest other one" if function in _PICKING else ""
+        raise ExpressionError(f"{name}(... ORDER BY ...) is not there: {order}{by}")
     if given and (distinct := _DISTINCT.fullmatch(given[0])):
         if function not in _OF_DISTINCT:
             raise ExpressionError(

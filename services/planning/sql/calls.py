@@ -27,7 +27,7 @@ class Span(NamedTuple):
 
 def aggregates(text: str) -> list[Span]:
     """Spans of the outermost calls of aggregates."""
-    return [Span(one.start, one.stop) for one in aggregate_texts.calls(text)]
+    return [Span(one.start, one.stop) for one in aggregate_texts.written(text)]
 
 
 def with_bounds(text: str) -> str:

@@ -169,11 +169,37 @@ class _Group:
             column = text.strip('"')
             own = column if column in self._relation.fields else ""
             name = alias or own or f"key{number}"
-            if name != own and name in self._relation.fields:
+            if name != own and name in self._relation.fields and not self._is_free(name, text, nodes, node):
                 name = own or f"{name}_key"
             if all(one.text != text for one in found):
                 found.append(Key(node, text, name))
         return found
+
+    def _is_free(self, name: str, text: str, nodes: Sequence[exp.Expr], key: exp.Expr) -> bool:
+        """True if a key may take the name of a column of the input, as of `LOWER(page) AS page`: nothing but the key's
+        own expression reads the column.
+        """
+        others = [one for one in nodes if one is not key]
+        texts = [written(self._statement, one, self._relation) for one in (*others, *self._read())]
+        if name in self._relation.facts.bounds or any(calls.parsed(one) is None for one in texts):
+            return False
+        for one in texts:
+            spans = calls.aggregates(one)
+            inside = [one[begin:end] for begin, end in spans]
+            for begin, end in reversed(spans):
+                one = f"{one[:begin]}1{one[end:]}"
+            if any(name in calls.names_in(part) for part in (*inside, calls.replaced(one, text, '"_"'))):
+                return False
+        return True
+
+    def _read(self) -> Iterator[exp.Expr]:
+        """The parts of SELECT that read rows of the aggregate."""
+        yield from (one.node for one in self._items if one.node is not None)
+        for part in ("having", "qualify"):
+            if (found := self._select.args.get(part)) is not None:
+                yield found.this
+        order = self._select.args.get("order")
+        yield from (one.this for one in (order.expressions if order is not None else ()))
 
     def _before(self, windowed: bool) -> Relation:
         """The input of the aggregate, with columns for the computed parts of the key."""
@@ -185,12 +211,18 @@ class _Group:
                 one = one._replace(name=f"{one.name}_key")  # the aggregate has bounds of its own
             keys.append(one)
         self._keys = keys
-        computed = [one for one in keys if one.name not in self._relation.fields and one.name not in self._bounds]
-        if not computed:
+        made = [one for one in keys if one.text.strip('"') != one.name and one.name not in self._bounds]
+        if not made:
             return self._relation
+        instead = [one for one in made if one.name in self._relation.fields]
+        computed = [one for one in made if one not in instead]
         places = {f"select[{index}]": self._statement.at(one.node) for index, one in enumerate(computed, start=1)}
         items = [f"{one.text} AS {quoted(one.name, bare=True)}" for one in computed]
-        raw = {"select": ["*", *items], "input": self._relation.producer}
+        star = "*"
+        if instead:
+            star += f" REPLACE ({', '.join(f'{one.text} AS {quoted(one.name, bare=True)}' for one in instead)})"
+            places["select[0]"] = self._statement.at(instead[0].node)
+        raw = {"select": [star, *items], "input": self._relation.producer}
         return self._planner.chain.add("keys", raw, [self._relation], self._at, places, self._relation.scopes)
 
     # -- aggregates ---------------------------------------------------------------------------------------------------
@@ -237,7 +269,7 @@ class _Group:
         whole = len(found) == 1 and not (text[: found[0].begin] + text[found[0].end :]).strip()
         for begin, end in reversed(found):
             text = text[:begin] + quoted(names[text[begin:end]], bare=whole) + text[end:]
-        for one in self._keys:
+        for one in sorted(self._keys, key=lambda key: -len(key.text)):  # a key may be a part of another one
             name = self._bounds.get(one.name, one.name)
             if text == one.text or node == one.node:
                 return quoted(name, bare=True)

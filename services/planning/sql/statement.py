@@ -122,6 +122,7 @@ def _syntax(text: str, error: ParseError) -> Fault:
     begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
     said = str(found.get("description") or _first_line(error)).partition(" but got <")[0]
     said = "something is missing" if said.startswith("Required keyword") else said
+    said = "cannot be read" if said.startswith("Invalid expression") else said
     return Fault(max(begin + column - len(shown), 0), f"{said}, at '{shown}'" if shown else said)
 
 
@@ -136,8 +137,9 @@ _ELSEWHERE = (
         "{} is not there",
         "write GROUP BY ..., TUMBLE(ROWTIME, '1 minute'), HOP(...) or SESSION(...)",
     ),
+    (re.compile(r"\bTOP\s+\d+", re.IGNORECASE), "{} is not there", "write ORDER BY value DESC LIMIT 10 at the end"),
 )
-"""Clauses of ksqlDB, each with a message and a hint."""
+"""Clauses of other dialects, each with a message and a hint."""
 
 
 def _first_line(error: Exception) -> str:

@@ -236,6 +236,14 @@ REFUSED = {
     "SELECT c.ms FROM orders o JOIN clicks c ON o.user = c.user AND c.at BETWEEN SYMMETRIC o.at AND o.at": (
         "does not say how far apart in time"
     ),
+    "SELECT sum(DISTINCT ms) AS s FROM clicks": "line 1, column 8: sum(DISTINCT ...) is not there",
+    "SELECT string_agg(page, ',' ORDER BY ms) AS s FROM clicks": (
+        "string_agg(... ORDER BY ...) is not there: its values are in the order of event time"
+    ),
+    "SELECT count(DISTINCT (user, page)) AS n FROM clicks": "several values in brackets are no value",
+    "SELECT TOP 3 user FROM clicks": "line 1, column 8: TOP 3 is not there (write ORDER BY value DESC LIMIT 10",
+    "SELECT user FROM clicks GROUP BY user)": "line 1, column 38: cannot be read, at ')'",
+    "SELECT LOWER(page) AS page, max(page) AS p FROM clicks GROUP BY 1": "rows replace each other by page_key",
     "SELECT user FROM clicks UNION ALL BY NAME SELECT user FROM orders": "line 1, column 8: UNION BY NAME is not there",
     "SELECT user FROM (SELECT user FROM clicks) TABLESAMPLE 10%": "line 1, column 26: TABLESAMPLE is not there",
     "SELECT a FROM (SELECT user FROM clicks) AS s(a, b)": "line 1, column 44: names 2 columns, and there are 1",

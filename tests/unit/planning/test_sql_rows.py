@@ -156,6 +156,15 @@ AS_WRITTEN = {
         " FROM (SELECT ms % 3 AS a, ms % 4 AS b FROM clicks) GROUP BY a, b, a + b",
         ["a", "b", "s"],
     ),
+    "a key under the name of its column": (
+        "SELECT LOWER(page) AS page, ms // 20 AS ms, count(*) AS n FROM clicks GROUP BY LOWER(page), ms // 20",
+        ["page", "ms"],
+    ),
+    "a key that is a part of another one": (
+        "SELECT who AS a, who || page AS b, CONCAT(who || page, '!') AS c, count(*) AS n FROM clicks"
+        " GROUP BY who, who || page",
+        ["a", "b"],
+    ),
     "columns named behind the alias": (
         "SELECT m, s.n, s.ts FROM (SELECT ms % 3 AS n, ms AS m, ts FROM clicks) AS s(m, n) WHERE m < s.n",
         [],
