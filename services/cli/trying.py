@@ -133,13 +133,14 @@ def _run(job: Path, given: list[str], out: str, null: list[str], shown: int, as_
         _refuse([f"there is no file {file_of(job)}"], 2)
     if out != "-" and Path(out).exists() and not Path(out).is_dir():
         _refuse([f"--out {out} is a file (give the name of a folder)"], 2)
-    spec = of_files(complete(read_job(job, patience_with).spec))
+    written = read_job(job, patience_with).spec
+    spec = of_files(complete(written))
     files = _files(given, {name: source.path for name, source in spec.sources.items()}, job.parent)
     feeds = {name: file_records(path, spec.sources[name], null) for name, path in files.items()}
     allow = allowed_modules(spec)
     from_folder(allow)
     restrict(allow)
-    run = LocalRun(spec, feeds, allow)
+    run = LocalRun(spec, feeds, allow, written=written)
     finished = run.run(_progress())
     _deliver(finished.rows, out)
     totals = list(finished.progress.values())
@@ -276,5 +277,5 @@ def _print(
     for line in dead[:shown]:
         print_plain(visible_line(f"dead letter: {line}"), stderr=True)
     if len(dead) > shown:
-        more = "more dead letters" if shown else "dead letters"
-        print_plain(f"... and {len(dead) - shown:,} {more}: --dead-letters N shows N of them", stderr=True)
+        more = plural(len(dead) - shown, "more dead letter" if shown else "dead letter")
+        print_plain(f"... and {more}: --dead-letters N shows N of them", stderr=True)

@@ -19,6 +19,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.client.in_memory_cluster import InMemoryCluster, LocalRunFailed
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS
+from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning import several_sinks
 
 __all__ = ["Finished", "LocalRun", "LocalRunFailed", "complete"]
@@ -93,6 +94,7 @@ class LocalRun:
         inputs: by source, its records in blocks.
         allow: modules that Python operators may come from.
         schemas: by which records were written that name theirs.
+        written: the job as the user wrote it, for the paths of its problems.
     """
 
     def __init__(
@@ -101,8 +103,10 @@ class LocalRun:
         inputs: Mapping[str, Iterable[list[bytes]]],
         allow: list[str],
         schemas: Schemas = NO_SCHEMAS,
+        *,
+        written: JobSpec | None = None,
     ) -> None:
-        self._spec, self._inputs = spec, inputs
+        self._spec, self._inputs, self._written = spec, inputs, written or spec
         self._cluster = InMemoryCluster(spec, allow, schemas)
 
     def run(self, processed: Callable[[int], None] = lambda _: None) -> Finished:
@@ -118,12 +122,23 @@ class LocalRun:
         cluster.create_topics()
         fed = {name: cluster.feed(name, self._inputs.get(name, ())) for name in self._spec.sources}
         cluster.submit()
-        plan = cluster.until(cluster.plan, processed)
+        plan = self._plan(processed)
         cluster.until(lambda: cluster.all_are(plan, "running", "ended") or None, processed)
         cluster.drain(plan)
         kept: dict[str, Any] = {}
         cluster.until(lambda: self._ended(plan, kept) or None, processed)
         return Finished(plan, cluster.rows(plan), kept["dead"], kept["progress"], fed=fed)
+
+    def _plan(self, processed: Callable[[int], None]) -> Plan:
+        """The plan. Raises JobRejected with problems of the job as the user wrote it, whose sinks `complete` splits."""
+        sinks = several_sinks.whole(self._written)
+        try:
+            found = self._cluster.until(self._cluster.plan, processed)
+        except JobRejected as rejected:
+            raise JobRejected(sinks.as_written(rejected.problems)) from None
+        if sinks.problems:
+            raise JobRejected(sinks.problems)
+        return found
 
     def _ended(self, plan: Plan, kept: dict[str, Any]) -> bool:
         """True once the job is over; keeps the records of its own topics while every unit has ended and the topics

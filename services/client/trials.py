@@ -64,7 +64,7 @@ def attempt(spec: JobSpec, inputs: Mapping[str, Given], null: Sequence[str] = ()
             feeds[name] = file_records(Path(source.path), source, null)
         else:
             raise UnusableFile(f"source '{name}' has no input", f"try_({{'{name}': ...}})")
-    finished = LocalRun(whole, feeds, allowed_modules(spec), _schemas(framed)).run()
+    finished = LocalRun(whole, feeds, allowed_modules(spec), _schemas(framed), written=spec).run()
     late = sum(one.late for one in finished.progress.values())
     return Tried(frames(finished.plan, finished.rows), letters(finished.dead), late)
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from holdfast.schemas.jobs import JobSpec
+from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
@@ -51,8 +51,22 @@ def remaining(raw: Mapping[str, Any], faults: Iterable[Location]) -> list[Proble
     except _NO_JOB:
         return []
     own = [".".join(map(str, one[:2])) for one in places]
+    own = [one for one in own if not one.startswith("sources.")] + [*_open_of_sources(raw, places)]
     others = [one for one in found if not any(f"{one.path}.".startswith(f"{path}.") for path in own)]
     return others + [one for name in _named(places, "operators") for one in _of_operator(raw, left, name, places)]
+
+
+def _open_of_sources(raw: Mapping[str, Any], places: Sequence[Location]) -> Iterator[str]:
+    """Paths of settings of faulty sources whose mistakes may follow from the fault: all but the types of the fields,
+    unless the fault lies there or in the format of records and keys.
+    """
+    for name in _named(places, "sources"):
+        faulty = {str(one[2]) for one in places if one[:2] == ("sources", name) and len(one) > 2}
+        whole = not faulty or faulty & {"fields", "format", "key_format"} or not isinstance(raw["sources"][name], dict)
+        if whole:
+            yield f"sources.{name}"
+        else:
+            yield from (f"sources.{name}.{one}" for one in Source.model_fields if one != "fields")
 
 
 def _problems(left: Mapping[str, Any]) -> list[Problem]:

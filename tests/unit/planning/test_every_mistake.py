@@ -182,3 +182,16 @@ def test_a_join_on_columns_that_are_not_there_says_how_columns_of_two_names_are_
     except JobRejected as rejected:
         found = list(rejected.problems)
     assert any(said in f"{one.message} {one.hint}" for one in found), found
+
+
+def test_a_setting_of_a_source_that_is_none_hides_no_type_of_its_fields() -> None:
+    source = {"topic": "given", "fields": {**FIELDS, "v": "datetime", "w": "doubl"}, "event_tim": "t"}
+    job = {"given": source}
+    found = problems({"late": {"filter": "s > 5", "input": "given"}}, sources=job)
+    assert [path for path, _ in found] == [
+        "sources.given.event_tim", "sources.given.fields.v", "sources.given.fields.w", "operators.late.filter"
+    ]  # fmt: skip
+    source = {"topic": "given", "fields": {"k": {"type": "string", "metadata": "key.id"}}, "key_format": "avr"}
+    assert paths({"late": {"filter": "k = 'a'", "input": "given"}}, sources={"given": source}) == [
+        "sources.given.key_format"
+    ]

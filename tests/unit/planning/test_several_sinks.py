@@ -11,6 +11,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.audit.replaying import replay
 from holdfast.services.client.planning import missing_topics, plan
 from holdfast.services.client.registering import with_schemas
+from holdfast.services.client.trials import attempt
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
@@ -116,3 +117,14 @@ def test_the_schema_is_registered_for_each_topic() -> None:
     assert found[1] is not None
     assert found[0].id == made["queries"]["placed"]["sink"]["schema_id"]
     assert found[0].schema.text == found[1].schema.text
+
+
+def test_problems_of_a_run_in_memory_are_at_the_sink_as_it_is_written() -> None:
+    raw = job(topics=["orders.EU", "orders.us", "orders.us"], topic_by="'orders.' || regio")
+    with pytest.raises(JobRejected) as rejected:
+        attempt(interpret(raw), {"orders": []})
+    assert [one.path for one in rejected.value.problems] == [
+        "queries.placed.sink.topics[2]", "queries.placed.sink.topic_by"
+    ]  # fmt: skip
+    with pytest.raises(JobRejected, match=r"topics\[2\]: 'orders.us' is named twice"):
+        attempt(interpret(job(topics=["orders.EU", "orders.us", "orders.us"])), {"orders": []})
