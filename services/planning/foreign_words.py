@@ -30,7 +30,7 @@ _OF_SETTINGS = {
     "gap_s": ("gap", "session", "timeout", "inactivity", "inactivity_gap", "session_gap"),
     "zone": ("timezone", "time_zone", "tz"),
     "offset_s": ("offset",),
-    "within_s": ("within", "window", "window_s", "tolerance", "interval"),
+    "within_s": ("within", "window", "window_s", "tolerance", "interval", "history", "history_s"),
     "input": ("inputs", "from", "source", "stream", "upstream"),
     "on": ("using", "keys", "key", "condition"),
     "kind": ("how", "type", "join_type"),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast import Job, query, source
+from holdfast import Job, query, renamed, select, source
 from holdfast.schemas.jobs import Source
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.client.registry_fields import with_fields
@@ -148,6 +149,29 @@ def test_a_job_is_tried_on_change_records_and_checked() -> None:
     assert tried["all"].rows() == [(1, "c"), (1, "d")]
     with pytest.raises(UnusableFile, match="reads change records"):
         job.try_({"t": tried["all"]})
+
+
+def test_dates_of_connect_and_ids_of_mongodb_are_taken_out_by_a_select() -> None:
+    fields = {
+        "id": renamed("struct<$oid: string>", "_id"),
+        "seen": "struct<$numberLong: string>",
+        "at": "struct<$date: int>",
+        "day": "int",
+    }
+    taken = [
+        'id."$oid" AS id', 'CAST(seen."$numberLong" AS BIGINT) AS seen', 'TO_TIMESTAMP(at."$date" / 1000.0) AS at',
+        "CAST(day AS DATE) AS day",
+    ]  # fmt: skip
+    job = Job(
+        name="j",
+        sources={"t": source(topic="t", envelope="debezium", fields=fields)},
+        operators={"taken": select(select=taken, input="t")},
+        queries={"all": query(input="taken")},
+    )
+    document = {"_id": {"$oid": "5f"}, "seen": {"$numberLong": "7"}, "at": {"$date": T_MS}, "day": 19_782}
+    tried = job.try_({"t": [json.loads(change("c", json.dumps(document)))]})
+    at = datetime.fromtimestamp(T_MS / 1000, UTC)
+    assert tried["all"].rows() == [("5f", 7, at, date(2024, 2, 29))]
 
 
 def checked(**more: Any) -> list[str]:

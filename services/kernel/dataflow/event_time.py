@@ -59,6 +59,8 @@ def mistakes(text: str, unit: str | None, fields: Mapping[str, str]) -> list[Mis
         hint = "unit: s, for a number of seconds since 1970, or ms, us, ns"
         return [] if unit else [Mistake(f"'{text}' is {what}, not a time", hint)]
     hint = f"CAST({text} AS TIMESTAMP), or STRPTIME with its form" if kind == pl.String else "choose a timestamp"
+    if isinstance(kind, pl.Decimal):
+        hint = f"TO_TIMESTAMP({text}), for a number of seconds since 1970"
     return [Mistake(f"'{text}' is {what}, not a time", hint)]
 
 

@@ -121,6 +121,11 @@ SYNTAX = (
         r"\bMAP\s*\[|\bSTRUCT\s*\(|\bROW\s*\(",
         "{match} is not there: make a column of each value, or a struct, `NAMED_STRUCT('a', {column})`",
     ),
+    _rule(
+        r"\]\s*\.\s*[A-Za-z_\"]",
+        "a member of an item is not there: a select makes `{column}[1]` a column of its own, and another select "
+        "behind it takes the member",
+    ),
     _rule(r"&&", "&& is not there: write AND"),
     _rule(r"(?<![<>=!])!(?![=~])", "! is not there: write NOT"),
     _rule(r"\*\*", "** is not there: write `POWER({column}, 2)`"),

@@ -78,8 +78,9 @@ def explained(text: str, message: str, schema: Mapping[str, pl.DataType], adapte
     if match := re.search(r"invalid (DATE|TIMESTAMP) literal ('.*')", message):
         return [f"{match[2]} is no {'date' if match[1] == 'DATE' else 'time'}: write `{_MOMENTS[match[1]]}`"]
     if "{" in message:
-        form = re.search(r"(?:expression|element) (\w+)", message)
-        return [f"'{text}' has a form of SQL that is not there ({form[1] if form else 'unknown'})"]
+        if re.search(r"(?:expression|element) Tuple", message):
+            return ["several values in brackets are no value: CONCAT_WS makes one of several texts"]
+        return [f"'{text}' has a form of SQL that is not there"]
     return [type_words.plain_types(message.splitlines()[0])]
 
 
@@ -264,6 +265,8 @@ def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
             return f": write `CAST({number} AS VARCHAR)` for the number as text"
         return f": write `CAST({text} AS DOUBLE)` for the text as a number"
     for text, kind in sides:
+        if kind == pl.Date and (one.is_numeric() or other.is_numeric()):
+            return f": write `{text} + INTERVAL '1 day'` for a later date"
         if isinstance(kind, pl.Datetime) and (one.is_numeric() or other.is_numeric()):
             return f": write `EXTRACT(EPOCH FROM {text})` for seconds, or add a span, `{text} + INTERVAL '5 seconds'`"
     for text, kind in sides:

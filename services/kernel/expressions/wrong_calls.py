@@ -254,6 +254,8 @@ def _hint(text: str, kind: pl.DataType, wanted: str) -> str:
         if kind == pl.String:
             return f"; write `CAST({text} AS TIMESTAMP)` for the text as a time"
         return f"; write `TO_TIMESTAMP({text})` for seconds as a time" if kind.is_numeric() else ""
+    if wanted == "text" and isinstance(kind, pl.List):
+        return f"; `ARRAY_LENGTH({text})`, `ARRAY_TO_STRING({text}, ',')` and `{text}[1]` take a list"
     if wanted == "text" and not kind.is_nested() and kind != pl.Binary:
         return f"; write `CAST({text} AS VARCHAR)` for the value as text"
     return ""
