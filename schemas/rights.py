@@ -138,7 +138,8 @@ def _of_job(job: JobTopics) -> Iterator[Right]:
         yield Right(_W, On.TOPIC, topic, Do.DELETE)
     for beginning in (job.all_data, job.all_commits):
         yield Right(_W, On.TOPIC, beginning, Do.DELETE, begins=True)
-    yield Right(_S, On.TOPIC, job.all_commits, Do.WRITE, begins=True)
+    for beginning in (job.all_commits, job.all_query_files):
+        yield Right(_S, On.TOPIC, beginning, Do.WRITE, begins=True)
     yield Right(_S, On.TOPIC, job.progress, Do.WRITE)
     yield Right(_C, On.TOPIC, job.cuts, Do.WRITE)  # pause, resume, drain
     for topic in (job.checkpoints, job.progress):  # the state of the savepoint with which it begins

@@ -226,7 +226,8 @@ class JobTopics:
 
     @property
     def all_data(self) -> str:
-        """Prefix of the names of the job's data topics; for those of Spark operators: all_commits, all_rows."""
+        """Prefix of the names of the job's data topics; for those of Spark operators: all_commits, all_rows,
+        all_query_files."""
         return f"{self.root}.data."
 
     @property
@@ -236,6 +237,10 @@ class JobTopics:
     @property
     def all_rows(self) -> str:
         return f"{self.root}.rows."
+
+    @property
+    def all_query_files(self) -> str:
+        return f"{self.root}.query-files."
 
     def data(self, operator: str, number: int) -> str:
         """The topic of one operator's output under one partitioning."""
@@ -248,6 +253,10 @@ class JobTopics:
     def rows(self, operator: str) -> str:
         """Returns the topic with the plain input of a Spark operator that does not follow a source directly."""
         return f"{self.all_rows}{operator}"
+
+    def query_files(self, operator: str) -> str:
+        """Returns the topic with the files of the checkpoint of a Spark operator's query."""
+        return f"{self.all_query_files}{operator}"
 
     def transactional_id(self, unit: str) -> str:
         """Returns the transactional id of a unit: its sink rows, dead letters and position commit together."""
@@ -277,9 +286,13 @@ class JobTopics:
         ]
         frames = {name: count for name, count in data.items() if name.startswith(f"{self.root}.data.")}
         rolled = _rolled(sum(frames.values()))  # topics without trims would get many small segments
-        return shared + [
-            TopicSpec(name, n, rolled if name in frames else _trimmed()) for name, n in sorted(data.items())
-        ]
+
+        def config(name: str) -> dict[str, str]:
+            if name.startswith(self.all_query_files):
+                return _latest()
+            return rolled if name in frames else _trimmed()
+
+        return shared + [TopicSpec(name, n, config(name)) for name, n in sorted(data.items())]
 
 
 def edge(topic: str) -> str:

@@ -27,7 +27,7 @@ from holdfast.services.controller.left_over import LeftOver
 from holdfast.services.controller.planting import Planting
 from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import HoldfastError, JobRejected
-from holdfast.services.kernel.plans.layout import commit_logs, data_topics
+from holdfast.services.kernel.plans.layout import all_data_topics, commit_logs
 from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.late.cut_ranges import records_of
 from holdfast.services.log.protocol import Log
@@ -262,6 +262,6 @@ class Effects:
     def _specs(self, plan: Plan) -> list[TopicSpec]:
         names, settings = self._names(plan), plan.settings
         if settings.keep_dead_letters_s is None:
-            return names.specs(len(plan.units), data_topics(plan))
+            return names.specs(len(plan.units), all_data_topics(plan, names))
         keep_ms = max(int(1000 * settings.keep_dead_letters_s), LEAST_KEPT_MS)
-        return names.specs(len(plan.units), data_topics(plan), keep_ms, settings.keep_dead_letters_bytes)
+        return names.specs(len(plan.units), all_data_topics(plan, names), keep_ms, settings.keep_dead_letters_bytes)

@@ -19,7 +19,7 @@ from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.fidelity.of_job import budget_share
 from holdfast.services.kernel.operators import catalogue
-from holdfast.services.kernel.plans.layout import commit_logs, data_topics, task_name
+from holdfast.services.kernel.plans.layout import all_data_topics, commit_logs, task_name
 from holdfast.services.planning import replicating
 from holdfast.services.planning.sql.names import MOST_LETTERS
 
@@ -61,7 +61,7 @@ def summary(plan: Plan, topics: JobTopics) -> dict[str, Any]:
             *({"topic": name, "partitions": n, "use": "sink"} for name, n in plan.sink_partitions.items()),
             *(
                 {"topic": one.name, "partitions": one.partitions, "use": "internal"}
-                for one in topics.specs(len(plan.units), data_topics(plan))
+                for one in topics.specs(len(plan.units), all_data_topics(plan, topics))
             ),
         ],
         "spark": [

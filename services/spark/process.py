@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 
+from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import open_service_log
 from holdfast.services.hosting.ending import Ending
 from holdfast.services.hosting.identity import Identity
@@ -19,6 +20,19 @@ from holdfast.services.spark.session import open_session
 from holdfast.services.spark.settings import SparkSettings
 from holdfast.services.spark.spark_engine import Session, SparkEngine, SparkRoom
 
+EXECUTORS = (
+    "executors write the state of queries: this driver and its executors need one file system for HOLDFAST_SPARK_DIR, "
+    "even though drivers take over through Kafka"
+)
+
+_log = get_logger()
+
+
+def executors_write(settings: SparkSettings) -> bool:
+    """True if other processes write files of checkpoints that this driver sends."""
+    master = settings.spark_master
+    return settings.spark_checkpoints == "kafka" and bool(master) and not master.startswith("local")
+
 
 def main() -> int:
     """Runs until SIGTERM, after which other drivers take over within a time limit, or until SIGINT. Returns the exit
@@ -31,6 +45,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings.kafka, settings.cluster, settings.driver)
+    if executors_write(settings):
+        _log.warning(EXECUTORS, dir=str(settings.spark_dir))
     scratch = settings.spark_dir / "scratch" / settings.driver
     shutil.rmtree(scratch, ignore_errors=True)  # files of earlier incarnations
     session = Session(lambda: open_session(settings, settings.driver, scratch))
@@ -40,6 +56,7 @@ def main() -> int:
         bootstrap_servers=settings.kafka,
         incarnation=settings.incarnation,
         checkpoints=settings.spark_dir,
+        in_kafka=settings.spark_checkpoints == "kafka",
         scratch=scratch,
         allow=settings.allow,
         session=session.wait,

@@ -44,6 +44,7 @@ class Query:
         allow: modules that operators may come from.
         ask: waits for the answer to a BatchAsked or an Output; raises when the run must end.
         put: appends records to the commit log for a commit; returns their offsets.
+        save: saves the files of the checkpoint for the micro-batch that is about to be committed.
     """
 
     spark: SparkSession
@@ -56,6 +57,7 @@ class Query:
     allow: list[str] | None
     ask: Callable[[BatchAsked | Output], Answer]
     put: Callable[[Sequence[bytes]], list[int]]
+    save: Callable[[Write], None]
 
     @property
     def _name(self) -> str:
@@ -88,7 +90,9 @@ class Query:
             rows.write.format("noop").mode("append").save()
             return
         if isinstance(answer, Write):
-            answer = self.ask(self._written(rows, planned(self.directory, batch), answer))
+            output = self._written(rows, planned(self.directory, batch), answer)
+            self.save(answer)  # its files come before the commit, as its frames do
+            answer = self.ask(output)
         if isinstance(answer, Refused):
             raise BatchFailed(answer.cause)
 

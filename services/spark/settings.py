@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 from pydantic import Field
 
@@ -25,6 +26,11 @@ class SparkOptions(Variables):
     spark_keep_batches: int = Field(
         100, ge=2, le=100_000, description="micro-batches of a query that its checkpoint directory keeps, the newest"
     )
+    spark_checkpoints: Literal["shared", "kafka"] = Field(
+        "shared",
+        description="how a Spark driver takes over a query's checkpoint: from a file system that all drivers share, or "
+        "through Kafka",
+    )
 
 
 class SparkSettings(HostSettings, SparkOptions):
@@ -34,5 +40,6 @@ class SparkSettings(HostSettings, SparkOptions):
     spark_jars: str = Field("", description="the connector's jars, comma separated")
     spark_shuffle_partitions: int = Field(0, ge=0, le=10_000, description="0: one for each core of this machine")
     spark_dir: Path = Field(
-        Path(".holdfast/spark"), description="checkpoints of queries; for several machines a file system they share"
+        Path(".holdfast/spark"),
+        description="checkpoints of queries; with `shared` checkpoints, on a file system that all drivers share",
     )

@@ -35,9 +35,11 @@ from holdfast.services.spark.engine import (
     Run,
     RunEnded,
     Task,
+    Write,
 )
 from holdfast.services.spark.faults import cause_of
 from holdfast.services.spark.query import Query
+from holdfast.services.spark.query_files import QueryFiles
 from holdfast.services.spark.real_time import RealTimeQuery
 from holdfast.services.spark.rehearsal import Rehearsal
 from holdfast.services.spark.session import own_session
@@ -56,6 +58,7 @@ class SparkRoom:
     Attributes:
         session: waits for Spark's session; raises RuntimeError if it cannot be opened.
         checkpoints: root of all jobs' checkpoints.
+        in_kafka: True if the files of checkpoints go through Kafka to drivers that do not see that root.
         scratch: folder of this driver.
         allow: modules that operators may come from.
         wake: called when an engine has an event.
@@ -65,6 +68,7 @@ class SparkRoom:
     bootstrap_servers: str
     incarnation: str
     checkpoints: Path
+    in_kafka: bool
     scratch: Path
     allow: list[str] | None
     session: Callable[[], SparkSession]
@@ -88,6 +92,11 @@ class SparkEngine:
         self._commits = Partition(topics.commits(spark.operator), 0)
         self._real_time = spark.mode == REAL_TIME
         self._checkpoints = Checkpoints(room.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator)
+        self._files: QueryFiles | None = None
+        if room.in_kafka and not self._real_time:
+            folder = room.scratch / "query-files" / f"{plan.generation}.{spark.operator}"
+            topic = Partition(topics.query_files(spark.operator), 0)
+            self._files = QueryFiles(room.log, topic, self._checkpoints, folder)
         self._appender = room.log.appender(f"dead-letters-{spark.operator}")
         self._doing: _Doing | None = None
         self._events: deque[tuple[_Doing, EngineEvent]] = deque()
@@ -132,6 +141,8 @@ class SparkEngine:
             if not doing.ended.is_set():
                 self._do(doing)
         self._appender.close()
+        if self._files is not None:
+            self._files.close()
 
     def _do(self, doing: _Doing) -> None:
         match doing.task:
@@ -144,6 +155,8 @@ class SparkEngine:
 
     def _deploy(self, doing: _Doing) -> None:
         """Waits for the session. If there is none, the process ends; see `Session.fault`."""
+        if self._files is not None:
+            self._files.follow()
         with suppress(RuntimeError):
             self._room.session()
             self._record(doing, lifecycle.Deployed())
@@ -157,6 +170,8 @@ class SparkEngine:
         if self._real_time:
             self._record(doing, lifecycle.Rehearsed())
             return
+        if self._files is not None:
+            self._files.follow()
         rehearsal = Rehearsal(
             spark=self._session(),
             plan=self._spark,
@@ -186,15 +201,17 @@ class SparkEngine:
         self._record(doing, lifecycle.Started())
         try:
             while not doing.ended.is_set():
-                if running.awaitTermination(LOOK_S):  # type: ignore[arg-type]  # parts of a second are fine
+                over = running.awaitTermination(LOOK_S)  # type: ignore[arg-type]  # parts of a second are fine
+                if self._files is not None:
+                    self._files.complete()
+                if over:
                     self._record(doing, RunEnded(query.ends() if isinstance(query, RealTimeQuery) else None))
                     return
         finally:
             running.stop()
 
     def _query(self, doing: _Doing, run: Run) -> Query:
-        former = -1 if run.log.last is None else run.log.last.epoch
-        directory = self._checkpoints.prepare(run.epoch, takeover(run.log, self._checkpoints.done(former)))
+        directory = self._directory(doing, run)
         if run.closing:
             plan_last_batch(directory, run.log.k)
         return Query(
@@ -208,7 +225,19 @@ class SparkEngine:
             allow=self._room.allow,
             ask=partial(self._ask, doing),
             put=partial(put, self._appender, self._commits),
+            save=self._saving(run),
         )
+
+    def _directory(self, doing: _Doing, run: Run) -> Path:
+        """The checkpoint of the run's epoch, as of the last valid commit if the epoch begins."""
+        if self._files is not None:
+            return self._files.prepare(run, lambda: not doing.ended.is_set())
+        former = -1 if run.log.last is None else run.log.last.epoch
+        return self._checkpoints.prepare(run.epoch, takeover(run.log, self._checkpoints.done(former)))
+
+    def _saving(self, run: Run) -> Callable[[Write], None]:
+        """A function that saves the checkpoint before the commit of a micro-batch. Nothing follows the last one."""
+        return (lambda write: None) if self._files is None or run.closing else self._files.save
 
     def _real_time_query(self, run: Run) -> RealTimeQuery:
         self._checkpoints.forget_before(run.epoch)

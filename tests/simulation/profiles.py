@@ -67,6 +67,8 @@ class Profile:
     too."""
     behind: bool = False
     inputs: bool = False
+    query_files: bool = False
+    """Drivers see no checkpoints of each other: the files go through Kafka."""
     raises: bool = False
     """Every job has an operator whose code raises."""
     asks: bool = False
@@ -507,4 +509,11 @@ PROFILES: Mapping[str, Profile] = {
     ),
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
+    "spark-files": Profile(
+        {"strike": 12, "crash": 4, "stall": 2},
+        ("filter", "select", "totals", "windows"),
+        strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
+        spark=True,
+        query_files=True,
+    ),
 }

@@ -43,11 +43,12 @@ WRITERS = {
     JOB.data("shaped", 0): {Role.WORKER},
     JOB.rows("model"): {Role.WORKER},
     JOB.commits("model"): {Role.SPARK},
+    JOB.query_files("model"): {Role.SPARK},
 }
 
 
 def every_topic(job: JobTopics) -> set[str]:
-    made = {job.data("shaped", 0): 1, job.commits("model"): 1, job.rows("model"): 1}
+    made = {job.data("shaped", 0): 1, job.commits("model"): 1, job.rows("model"): 1, job.query_files("model"): 1}
     return {spec.name for spec in (*CLUSTER.specs(), *job.specs(1, made), job.replayed)}
 
 

@@ -292,6 +292,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "state_cache_mb": HANDED_ON,
         "state_buffer_mb": HANDED_ON,
         "spark_keep_batches": HANDED_ON,
+        "spark_checkpoints": HANDED_ON,
         "registry_url": "log/kafka/registry.py tests/unit/client/test_registry_fields.py",
         "plugins": "node/supervisor.py",
         "files": HANDED_ON,
@@ -352,6 +353,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "spark_shuffle_partitions": "spark/session.py",
         "spark_dir": "spark/process.py",
         "spark_keep_batches": "spark/session.py",
+        "spark_checkpoints": "spark/process.py tests/unit/spark/test_query_files.py",
     },
 }
 """By process and variable: where it is read under services."""

@@ -18,7 +18,7 @@ JOB = ClusterTopics().job("j", "1-abcdef")
 
 
 def specs(units: int, frames: int) -> dict[str, TopicSpec]:
-    data = {JOB.data("a", 0): frames, JOB.commits("s"): 4, JOB.rows("s"): 4}
+    data = {JOB.data("a", 0): frames, JOB.commits("s"): 4, JOB.rows("s"): 4, JOB.query_files("s"): 1}
     return {spec.name.removeprefix(f"{JOB.root}."): spec for spec in JOB.specs(units, data)}
 
 
@@ -38,9 +38,10 @@ def test_topics_that_are_seldom_trimmed_do_not_become_many_small_segments(name: 
     assert "segment.ms" not in specs(4, 3)[name].config
 
 
-@pytest.mark.parametrize("name", ["progress", "delivered"])
+@pytest.mark.parametrize("name", ["progress", "delivered", "query-files.s"])
 def test_a_compacted_topic_does_not_wait_for_a_full_segment(name: str) -> None:
-    assert int(specs(4, 3)[name].config["segment.ms"]) <= 60_000
+    config = specs(4, 3)[name].config
+    assert (config["cleanup.policy"], int(config["segment.ms"]) <= 60_000) == ("compact", True)
 
 
 def test_a_trim_of_the_cut_log_frees_segments_while_a_job_is_young() -> None:
@@ -66,7 +67,12 @@ def test_topics_that_the_cluster_alone_writes_are_sealed() -> None:
     cluster = ClusterTopics("ours")
     job = cluster.job("flights", "12-abcdef")
     inside = [job.cuts, job.checkpoints, job.progress, job.delivered, job.dead_letters, job.replayed.name]
-    inside += [job.data("count", 0), job.commits("model"), *(spec.name for spec in cluster.specs())]
+    inside += [
+        job.data("count", 0),
+        job.commits("model"),
+        job.query_files("model"),
+        *(spec.name for spec in cluster.specs()),
+    ]
     inside.remove(cluster.submit)
     outside = [
         cluster.submit,

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from holdfast.schemas.plans import Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
+from holdfast.schemas.plans import MICRO_BATCH, Edge, OperatorPlan, Plan, SourcePlan, SparkPlan, UnitPlan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.plans.late_counts import Counted, counted
 from holdfast.services.kernel.plans.reach import reach
@@ -186,6 +186,12 @@ def data_topics(plan: Plan) -> dict[str, int]:
     rows = {operator.sink.topic: operator.sink.partitions for operator in _inputs_of_spark(plan)}
     logs = commit_logs(plan)
     return between | rows | {source.topic: len(source.first) for source in plan.sources if source.topic in logs}
+
+
+def all_data_topics(plan: Plan, topics: JobTopics) -> dict[str, int]:
+    """The topics of `data_topics`, and one for the files of each query on Spark that has a checkpoint."""
+    files = {topics.query_files(one.operator): 1 for one in plan.spark if one.mode == MICRO_BATCH}
+    return data_topics(plan) | files
 
 
 def commit_logs(plan: Plan) -> dict[str, str]:

@@ -56,7 +56,7 @@ def check(cluster: Cluster) -> list[str]:
     """Everything that does not hold, in words."""
     generations = generations_of(cluster.broker.written)
     cluster.broker.untrim()
-    found: list[str] = [*cluster.images.wrong, *cluster.captures.wrong, *cluster.broker.greedy]
+    found: list[str] = [*cluster.images.wrong, *cluster.captures.wrong, *cluster.broker.greedy, *cluster.notes.wrong]
     found += cluster.captures.unconfirmed(cluster.broker.written)
     found += cluster.planned[:10]
     for checker in (

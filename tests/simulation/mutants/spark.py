@@ -1,5 +1,5 @@
-"""Deliberate bugs of Spark drivers: commits.py catches the first three, what is known of moves the fourth, and the
-invariants of the core the last.
+"""Deliberate bugs of Spark drivers: commits.py catches the first three, the knowledge about moves the fourth, the
+invariants of the core the fifth, and the true files of each commit the others.
 """
 
 from __future__ import annotations
@@ -8,11 +8,15 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
+from holdfast.schemas.commits import Commit
+from holdfast.schemas.query_files import Note
 from holdfast.services.decisions.commits import CommitLog
 from holdfast.services.recovery.core.unit.rules import moving
 from holdfast.services.spark import copy
 from holdfast.services.spark.core import lifecycle, taking_over
 from holdfast.services.spark.core.lifecycle import Action, Goal, Lifecycle, State
+from holdfast.services.spark.core.received_files import ReceivedFiles
+from holdfast.services.spark.core.sent_files import SentFiles
 from holdfast.services.spark.core.taking_over import Takeover, Verdict
 from tests.simulation.observers.facts import mistaken
 
@@ -52,3 +56,21 @@ def standby_leads() -> AbstractContextManager[object]:
         return Goal.RUN
 
     return mock.patch.object(Lifecycle, "goal", goal)
+
+
+def files_deleted_before_the_commit() -> AbstractContextManager[object]:
+    """Files that a micro-batch does not need any more are deleted before it counts."""
+
+    def forgettable(self: SentFiles, last: Commit | None) -> list[bytes]:
+        return list(self._needless)
+
+    return mock.patch.object(SentFiles, "forgettable", forgettable)
+
+
+def newest_files_taken() -> AbstractContextManager[object]:
+    """A takeover takes the files of the newest micro-batch, whether its commit is valid or not."""
+
+    def note(self: ReceivedFiles, epoch: int, k: int, attempt: int) -> Note:
+        return max(self._notes.values(), key=lambda one: (one.epoch, one.k, one.attempt))
+
+    return mock.patch.object(ReceivedFiles, "note", note)

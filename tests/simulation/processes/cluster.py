@@ -93,9 +93,9 @@ class Cluster:
         self.images, self.captures = Images(), Captures(lambda: self.timeline.now_us)
         self.planned: list[str] = []
         self._zones, self._drivers = workers, drivers
-        self.notes = SharedNotes()
         self._starts = 0
         profile = PROFILES[profile_of(seed)]
+        self.notes = SharedNotes(in_kafka=profile.query_files)
         self.broker.short_lived = profile.short_lived
         self._slots = max(1, len(job.units) // len(workers)) if profile.fork else profile.slots
         self._reassigns = profile.reassigns

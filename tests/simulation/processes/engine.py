@@ -1,7 +1,7 @@
 """A query engine without Spark: its micro-batches take simulated time, fail, come late, and leave frames behind.
 
 Its operator gives every record back as a row. What it keeps between runs lies where all drivers see it, as the
-checkpoints of Spark's queries do (services/spark/checkpoint.py).
+checkpoints of Spark's queries do (services/spark/checkpoint.py), or goes through Kafka (query_files.py).
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from holdfast.services.spark.engine import (
     Write,
 )
 from tests.simulation.kafka.broker import Broker
+from tests.simulation.processes.query_files import Notes, NotesInKafka, Of
 
 if TYPE_CHECKING:
     from tests.simulation.processes.services import Process
@@ -87,19 +88,23 @@ def read(broker: Broker, plan: SparkPlan, start: Positions, stop: Positions) -> 
     return Records(rows.cast(schema), dead)
 
 
-@dataclass(slots=True)
-class Notes:
-    """Notes of a query: where the input of each batch stops, and which batches are done."""
-
-    stops: dict[int, Positions] = field(default_factory=dict)
-    done: set[int] = field(default_factory=set)
-
-
 class SharedNotes:
-    """Notes of all queries, by generation, operator and epoch: a zombie writes where no later query reads."""
+    """Notes of all queries, by generation, operator and epoch: a zombie writes where no later query reads.
 
-    def __init__(self) -> None:
+    in_kafka: true if drivers do not see each other's notes, and send them. wrong: what takeovers found that is not so.
+    """
+
+    def __init__(self, in_kafka: bool = False) -> None:
         self._notes: dict[tuple[str, str], dict[int, Notes]] = {}
+        self._true: dict[tuple[str, str], dict[Of, dict[str, bytes]]] = {}
+        self._in_kafka, self.wrong = in_kafka, list[str]()
+
+    def kafka(self, process: Process, plan: Plan, operator: str, topics: JobTopics) -> NotesInKafka | None:
+        if not self._in_kafka:
+            return None
+        true = self._true.setdefault((plan.generation, operator), {})
+        random = Random(f"{process.own}/{plan.generation}/{operator}/files")
+        return NotesInKafka(process, Partition(topics.query_files(operator), 0), random, true, self.wrong)
 
     def prepare(self, plan: Plan, operator: str, run: Run) -> Notes:
         """Prepares notes as services/spark/checkpoint.py does with files."""
@@ -137,6 +142,7 @@ class FakeEngine:
         self._process, self._shared, self._plan, self._spark = process, shared, plan, spark
         self._commits = Partition(topics.commits(spark.operator), 0)
         self._appender = process.link.appender("engine")
+        self._kafka = shared.kafka(process, plan, spark.operator, topics)
         self._random = Random(f"{process.own}/{plan.generation}/{spark.operator}/engine")
         self._pace_ms = self._random.choice((5, 20, 80))
         self._codec = FrameCodec(stream_schema(spark.output))
@@ -181,7 +187,13 @@ class FakeEngine:
     # -- a run --------------------------------------------------------------------------------------------------------
 
     def _start(self, number: int, run: Run) -> None:
-        notes = self._shared.prepare(self._plan, self._spark.operator, run)
+        if self._kafka is None:
+            notes = self._shared.prepare(self._plan, self._spark.operator, run)
+        elif self._kafka.prepare(run.epoch, run.log.last):
+            notes = self._kafka.notes
+        else:
+            self._later(number, self._pace_ms, lambda: self._start(number, run))
+            return
         if self._by_chance():
             self._tell(number, lifecycle.RunFailed("the query cannot start"))
             return
@@ -240,13 +252,18 @@ class FakeEngine:
         def done() -> None:
             self._fails = False
             notes.done.add(batch)
+            if self._kafka is not None:
+                self._kafka.complete(batch)
             self._next(number, run, notes, until)
 
         match answer:
             case Discard() | Committed():
+                if isinstance(answer, Discard):
+                    notes.process(batch)
                 self._later(number, self._pace_ms, done)
             case Write():
                 start = notes.stops.get(batch - 1, self._spark.first_positions)
+                notes.process(batch)
                 self._write(
                     number, run, answer, start, notes.stops[batch],
                     lambda after: self._judged(number, run, notes, batch, after, until),
@@ -315,7 +332,30 @@ class FakeEngine:
                 watermark=max(before.watermark, batch.newest_us - LATENESS_US),
                 dead=tuple(batch.dead[at] for at in range(batch.dead_count)),
             )
+            self._save(number, output, batch.write, then)
+
+    def _save(self, number: int, output: Output, write: Write, then: Callable[[Answer], None]) -> None:
+        """Sends the files of the checkpoint before the commit."""
+        if self._kafka is None:
             self._ask(number, output, then)
+            return
+        ended: list[EngineEvent | None] = []
+        failed = lifecycle.RunFailed("files were not acknowledged")
+        self._kafka.save(
+            write.k, write.attempt, write.log.last, done=lambda: ended.append(None), lost=lambda: ended.append(failed)
+        )
+
+        def look() -> None:
+            assert self._kafka is not None
+            self._kafka.poll()
+            if not ended:
+                self._later(number, LOOK_MS, look)
+            elif ended[0] is None:
+                self._ask(number, output, then)
+            else:
+                self._tell(number, ended[0])
+
+        look()
 
     def _by_chance(self) -> bool:
         """True if something fails now; never twice without a batch between, or the job would fail."""

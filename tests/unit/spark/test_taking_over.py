@@ -94,6 +94,18 @@ def test_a_new_epoch_gets_a_directory_of_its_own_that_ends_with_the_last_commit(
     assert (made / "state/0/0/1.changelog").read_text() == "state 0"
 
 
+def test_state_of_micro_batches_that_do_not_count_is_not_taken_over(tmp_path: Path) -> None:
+    """They run again with other records: Spark would build later versions on a snapshot of the former run."""
+    state = checkpoint(tmp_path / "1", 5, 3) / "state/0/0"
+    for name in ("3.zip", "4.zip", ".4.zip.crc", "4_abc.changelog", "5.delta", "5.snapshot"):
+        (state / name).write_text("state")
+    (state / "SSTs").mkdir()
+    (state / "SSTs/000004-abc.sst").write_text("table")
+    made = Checkpoints(tmp_path).prepare(3, Takeover(1, planned=2, done=2))
+    assert names(made / "state/0/0") == ["1.changelog", "2.changelog", "3.changelog", "3.zip", "SSTs"]
+    assert names(made / "state/0/0/SSTs") == ["000004-abc.sst"]
+
+
 def test_files_of_a_zombie_do_not_reach_its_successor(tmp_path: Path) -> None:
     checkpoint(tmp_path / "1", 3, 3)
     made = Checkpoints(tmp_path).prepare(2, Takeover(1, planned=2, done=2))
