@@ -198,10 +198,12 @@ def test_a_word_for_null_is_named_as_send_names_it(tmp_path: Path, format: str) 
 
 def test_dead_letters_are_shown_up_to_the_number_asked_for(tmp_path: Path) -> None:
     file = "a,b\n1,1\n" + "".join(f"x{index},1\n" for index in range(9))
-    assert tried(tmp_path, file, format="csv").stderr.count("dead letter: ") == 5
-    assert tried(tmp_path, file, "--dead-letters", "8", format="csv").stderr.count("dead letter: ") == 8
+    assert tried(tmp_path, file, format="csv").stderr.count("\ndead letter: ") == 5
+    done = tried(tmp_path, file, "--dead-letters", "8", format="csv")
+    assert done.stderr.count("\ndead letter: ") == 8
+    assert "... and 1 more dead letter: --dead-letters N" in done.stderr
     done = tried(tmp_path, file, "--dead-letters", "0", format="csv")
-    assert done.stderr.count("dead letter: ") == 0
+    assert done.stderr.count("\ndead letter: ") == 0
     assert "9 dead letters: --dead-letters N" in done.stderr
     assert done.returncode == 0, "a row came out"
 

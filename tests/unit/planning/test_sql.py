@@ -94,6 +94,12 @@ x: {select: [id, at_right AS clicked], input: x-on}""",
 x-on: {filter: "\\"page\\" = 'paid'", input: clicks}
 x-join: {join: {left: orders, right: x-on, "on": [user], between: [0, 3600], kind: anti}}
 x: {select: [id], input: x-join}""",
+    "SELECT * FROM clicks c JOIN orders o ON c.ms + 1 = o.id AND o.at BETWEEN c.at AND c.at + INTERVAL '1 minute'": """
+x-keys: {select: ['*', '"ms" + 1 AS key1'], input: clicks}
+x-join: {join: {left: x-keys, right: orders, "on": [key1 = id], between: [0, 60], kind: inner}}
+x:
+  select: [user, page, ms, cost, at, tags, geo, key1 AS id, user_right, item, at_right, until]
+  input: x-join""",
     "SELECT c.page, u.country FROM clicks c LEFT JOIN users u ON c.user = u.user": """
 x-join: {join: {left: clicks, right: users, "on": [user], kind: left}}
 x: {select: [page, country], input: x-join}""",
