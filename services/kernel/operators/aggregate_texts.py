@@ -168,7 +168,7 @@ def written(text: str) -> Iterator[Written]:
         if filtered := _FILTER.match(blank, stop):
             end = brackets.closing(blank, filtered.end())
             condition, stop = text[filtered.end() : end - 1].strip(), end
-        yield Written(match[1].lower(), given, condition, match.start(), stop)
+        yield Written(match[1].lower(), given, condition, match.start(), stop=stop)
         begin = stop
 
 
