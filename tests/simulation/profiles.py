@@ -510,9 +510,10 @@ PROFILES: Mapping[str, Profile] = {
     "strangers": Profile({"stranger": 30, "crash": 2}),
     "half-pasted": Profile({"half-pasted": 20, "crash": 0.2}, ("totals", "windows"), ("passive-hot", "hybrid")),
     "spark-files": Profile(
-        {"strike": 12, "crash": 4, "stall": 2},
+        dict.fromkeys(_ANYTHING, 0) | {"strike": 60, "crash": 2},
         ("filter", "select", "totals", "windows"),
-        strikes=("heavy dies", "heavy dies", "heavy stalls", "heavy deaf", "heavy cut", "heavy again"),
+        ("hybrid", "passive-hot"),
+        strikes=("heavy dies", "heavy dies", "heavy dies", "heavy cut", "heavy stalls"),
         spark=True,
         query_files=True,
     ),
