@@ -18,6 +18,8 @@ from holdfast.services.node.machine.log_limits import LogLimits
 from holdfast.services.node.machine.processes import Child, service_command
 
 ADDRESS = "127.0.0.1"
+LISTENS = "LISTENS_ON"
+"""Variable with the descriptor of the console's socket, for those who look at its process: it is an option, too."""
 LIBRARY = "nicegui"
 """Package that the console needs, from the extra `console`."""
 SOON_S, PAUSE_S = 10.0, 2.0
@@ -101,7 +103,7 @@ class ConsoleDoor:
             command = service_command(
                 "holdfast.services.cli", "console", "--data-dir", str(self._data_dir), "--socket", str(number)
             )
-            self._child = Child(command, log=self._log, keep_open=(number,), limits=self._limits)
+            self._child = Child(command, log=self._log, descriptors={LISTENS: (number,)}, limits=self._limits)
         self._child.wait()
 
 

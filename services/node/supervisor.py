@@ -37,7 +37,7 @@ from holdfast.services.node.machine.folders import explained
 from holdfast.services.node.machine.fork_server import ForkServer
 from holdfast.services.node.machine.java import JavaMissing
 from holdfast.services.node.machine.log_limits import MIB
-from holdfast.services.node.machine.processes import processor_s, tail
+from holdfast.services.node.machine.processes import tail
 from holdfast.services.node.machine.saying import say
 from holdfast.services.node.members.claiming import Claim
 from holdfast.services.node.members.clashes import running_at
@@ -332,8 +332,11 @@ class Supervisor:
 
     def _await(self, readiness: Readiness, claim: Claim, limit: StartLimit) -> None:
         """Starts the members and waits for a sign of each."""
-        if self._forks is not None:
-            self._await_forks(self._forks, limit)
+        while self._forks is not None and self._forks.loads(0.05):  # to load by itself takes each member a second
+            if self._stopping.is_set():
+                raise Stopped
+            if limit.over(time.monotonic(), {"fork server": self._forks.processor_s}):
+                break
         self._turn(0)
         while not readiness.reached({worker.name for worker in self.workers}):
             if self._stopping.is_set():
@@ -350,14 +353,6 @@ class Supervisor:
                 raise StartFailed(f"no sign of life of {', '.join(missing)} in time: see {self.files.logs}")
             self._turn(0)
             readiness.poll(0.02)
-
-    def _await_forks(self, forks: ForkServer, limit: StartLimit) -> None:
-        """Waits until the members can be forks: to load by itself takes each of them a second of a core."""
-        while forks.loads(0.05):
-            if self._stopping.is_set():
-                raise Stopped
-            if limit.over(time.monotonic(), {"fork server": 0.0 if forks.pid is None else processor_s(forks.pid)}):
-                return
 
     def _set_ending(self, host: Member) -> None:
         """A worker or driver that is stopped alone hands its units over; in a whole cluster all end now."""

@@ -3,8 +3,8 @@
 To load takes a process 0.9 s of a core, ten seconds on a full machine; a fork takes some milliseconds, and shares the
 memory of what is loaded. The supervisor's part is services/node/machine/fork_server.py.
 
-`python -m holdfast.services.process.fork_server DESCRIPTOR MODULE ...`: the descriptor is a socket from which it takes
-requests, until the socket's other end is closed.
+`python -m holdfast.services.process.fork_server MODULE ...`: a variable names the descriptor of a socket from which it
+takes requests, until the socket's other end is closed.
 
 A fork has no thread of the server but the one that forks. The server itself has no other thread. Libraries have some:
 those of jemalloc and OpenBLAS are ended before a fork and known to be gone behind it; polars' own deletes files of
@@ -34,6 +34,8 @@ import msgspec
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.versions import installed
 
+REQUESTS = "TAKES_REQUESTS"
+"""Variable with the descriptor of the socket from which a server takes requests."""
 READY = b"ready"
 UNFIT = 3
 """Exit status of a server of which no fork can be made."""
@@ -56,7 +58,7 @@ class Request(msgspec.Struct, frozen=True):
     command: command line to show.
     directory: current directory; empty: the server's.
     output: True if a descriptor for the output is sent.
-    named: number of descriptors, by the variable of the environment that names them to the process.
+    descriptors: number of descriptors, by the variable of the environment that names them to the process.
     """
 
     module: str
@@ -65,7 +67,7 @@ class Request(msgspec.Struct, frozen=True):
     command: list[str]
     directory: str
     output: bool
-    named: dict[str, int]
+    descriptors: dict[str, int]
 
 
 class Loaded:
@@ -162,7 +164,7 @@ def _become(request: Request, descriptors: Sequence[int]) -> None:
         os.dup2(output, 2)
         os.close(output)
     os.environ.clear()
-    os.environ.update(request.environment | _names(request.named, rest))
+    os.environ.update(request.environment | _names(request.descriptors, rest))
     if request.directory:
         os.chdir(request.directory)
     _show(request.command)
@@ -179,10 +181,10 @@ def _adopted(parent: int) -> bool:
     return os.getppid() == parent  # it may have died before the signal was set
 
 
-def _names(named: Mapping[str, int], descriptors: list[int]) -> dict[str, str]:
+def _names(counts: Mapping[str, int], descriptors: list[int]) -> dict[str, str]:
     """Variables of the environment with the numbers of descriptors, which the process's own children do not inherit."""
     rest = iter(descriptors)
-    return {name: ",".join(str(next(rest)) for _ in range(count)) for name, count in named.items()}
+    return {name: ",".join(str(next(rest)) for _ in range(count)) for name, count in counts.items()}
 
 
 def _show(command: Sequence[str]) -> None:
@@ -198,7 +200,7 @@ def _show(command: Sequence[str]) -> None:
 
 def main(arguments: Sequence[str]) -> Request | None:
     """Serves until the end of the requests. Returns the request of the process that this one has become, if any."""
-    number, *modules = arguments
+    modules = list(arguments)
     nice = modules[:1] == ["--nice"]
     load(modules[nice:], nice=nice)
     if (threads := threading.active_count()) > 1:
@@ -207,7 +209,7 @@ def main(arguments: Sequence[str]) -> Request | None:
     loaded = Loaded()
     gc.collect()
     gc.freeze()  # the pages of what is loaded stay shared
-    requests = socket.socket(fileno=int(number))
+    requests = socket.socket(fileno=int(os.environ.pop(REQUESTS)))
     requests.send(READY)
     return serve(requests, loaded)
 

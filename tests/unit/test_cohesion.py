@@ -34,6 +34,7 @@ ARGUMENTS: Exceptions = {
     "kernel/codecs/registered.py:RegisteredReader": (8, "settings of a source, each a word of the job file"),
     "kernel/dataflow/inputs.py:Inputs": (8, WIRING),
     "kernel/dataflow/merging.py:InputPartition": (11, WIRING),
+    "node/machine/processes.py:Child": (8, "whatever a process can be started with, and by whom"),
     "recovery/polling.py:Polling": (8, WIRING),
     "recovery/replica.py:Replica": (15, WIRING),
     "recovery/snapshotting.py:Snapshotting": (9, WIRING),

@@ -34,6 +34,8 @@ from holdfast.services.node.machine.processes import Child, tail
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 15.0
 FORMER_TIMEOUT_S = 10.0
+LOCK = "HOLDS_LOCK"
+"""Variable with the descriptor of the data directory's lock, which a broker holds until its end."""
 ATTEMPTS = 5
 
 REPLICAS = 3
@@ -171,7 +173,7 @@ class EmbeddedKafka:
         try:
             self._fill(self._choose_port(), *fencing.SETTINGS)
             log = self._log.with_name("fence.out")
-            with fencing.lone_controller(_command(java, artifacts), self.data_dir, log, (lock,)) as controller:
+            with fencing.lone_controller(_command(java, artifacts), self.data_dir, log, {LOCK: (lock,)}) as controller:
                 yield controller
         finally:
             os.close(lock)
@@ -220,7 +222,7 @@ class EmbeddedKafka:
                     [*command, *flags, "kafka.Kafka", "server.properties"],
                     log=self._output,
                     directory=self.data_dir,
-                    keep_open=(lock,),
+                    descriptors={LOCK: (lock,)},
                 )
                 self._answered = self._answers(deadline)
                 if self._answered:

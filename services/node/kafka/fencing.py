@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ class Controller:
 
 @contextmanager
 def lone_controller(
-    command: Sequence[str], directory: Path, log: Path, keep_open: Sequence[int]
+    command: Sequence[str], directory: Path, log: Path, descriptors: Mapping[str, Sequence[int]]
 ) -> Iterator[Controller]:
     """Runs until the end of the block.
 
@@ -70,7 +70,7 @@ def lone_controller(
     log.unlink(missing_ok=True)
     settings, logging = SETTINGS
     command = [*command, f"-Dlog4j2.configurationFile={logging}", "kafka.Kafka", settings]
-    controller = Child(command, log=log, directory=directory, keep_open=keep_open)
+    controller = Child(command, log=log, directory=directory, descriptors=descriptors)
     try:
         yield Controller(controller, log)
     finally:

@@ -16,10 +16,18 @@ from contextlib import suppress
 
 import msgspec
 
-from holdfast.services.node.machine.processes import ENVIRONMENT, Child, Launch, Started, service_command, spawn
+from holdfast.services.node.machine.processes import (
+    ENVIRONMENT,
+    Child,
+    Launch,
+    Started,
+    processor_s,
+    service_command,
+    spawn,
+)
 from holdfast.services.node.machine.restarts import Restarts
 from holdfast.services.node.machine.saying import say
-from holdfast.services.process.fork_server import MOST_BYTES, READY, UNFIT, Request
+from holdfast.services.process.fork_server import MOST_BYTES, READY, REQUESTS, UNFIT, Request
 
 MODULE = "holdfast.services.process.fork_server"
 ANSWER_S = 10.0
@@ -66,6 +74,11 @@ class ForkServer:
         """Process id of the server; None while there is none."""
         return self._child.pid if self._child is not None and self._child.running else None
 
+    @property
+    def processor_s(self) -> float:
+        """Processor time of the server, so far."""
+        return 0.0 if self.pid is None else processor_s(self.pid)
+
     def provide(self) -> None:
         """Starts the server if there is none; one that ended is started again later, with the lowest priority."""
         child = self._child
@@ -103,11 +116,11 @@ class ForkServer:
     def _begin(self, how: Sequence[str]) -> None:
         self._began_s = time.monotonic()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = service_command(MODULE, str(theirs.fileno()), *how, *self._modules)
+        command = service_command(MODULE, *how, *self._modules)
         with theirs:
             try:
                 own = {**ENVIRONMENT, **self._own}
-                child = Child(command, log=None, environment=own, keep_open=(theirs.fileno(),))
+                child = Child(command, log=None, environment=own, descriptors={REQUESTS: (theirs.fileno(),)})
             except OSError as error:
                 say(f"the fork server cannot be started: {error}")
                 self._due_s = time.monotonic() + self._restarts.delay_s(0)
@@ -125,16 +138,16 @@ class ForkServer:
         self.loads(0)
         module = _module(launch.command)
         fits = _at_start(launch.environment) == _at_start(self._environment)
-        if self._socket is None or not self._loaded or not module or not fits or launch.keep_open:
+        if self._socket is None or not self._loaded or not module or not fits:
             return None
         request = Request(
-            module,
-            os.getpid(),
-            dict(launch.environment),
-            list(launch.command),
-            "" if launch.directory is None else str(launch.directory),
-            launch.output is not None,
-            {name: len(numbers) for name, numbers in launch.named.items()},
+            module=module,
+            parent=os.getpid(),
+            environment=dict(launch.environment),
+            command=list(launch.command),
+            directory="" if launch.directory is None else str(launch.directory),
+            output=launch.output is not None,
+            descriptors={name: len(numbers) for name, numbers in launch.descriptors.items()},
         )
         asked = msgspec.json.encode(request)
         if len(asked) > MOST_BYTES:
@@ -142,7 +155,7 @@ class ForkServer:
         output = () if launch.output is None else (launch.output,)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
-            sent = (theirs.fileno(), *output, *(one for numbers in launch.named.values() for one in numbers))
+            sent = (theirs.fileno(), *output, *(one for numbers in launch.descriptors.values() for one in numbers))
             _adopt(True)
             try:
                 with theirs:

@@ -28,7 +28,7 @@ _ATTRIBUTE_BYTES = 64
 class Lifeline:
     """Lifeline of one process.
 
-    named: descriptors that the process inherits, by the variable of its environment that names them.
+    descriptors: descriptors that the process inherits, by the variable of its environment that names them.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Lifeline:
         self._check(self._library.pthread_mutexattr_setrobust(attribute, _ROBUST))
         self._check(self._library.pthread_mutex_init(self._mutex, attribute))
         self._held, self._holding = os.pipe()
-        self.named = {VARIABLE: (self._memory, self._holding)}
+        self.descriptors = {VARIABLE: (self._memory, self._holding)}
 
     def watch(self, died: Callable[[], None]) -> None:
         """Once the process is started. Calls `died`, from a thread of its own, unless it ended before it took hold."""

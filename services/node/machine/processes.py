@@ -38,16 +38,14 @@ class Launch:
     output: descriptor for its output and errors; None: ours.
     environment: its whole environment, but for the names of descriptors.
     directory: current directory; None: ours.
-    keep_open: descriptors that it inherits under their numbers.
-    named: descriptors that it inherits, by the variable of its environment that names their numbers.
+    descriptors: descriptors that it inherits, by the variable of its environment that names their numbers.
     """
 
     command: Sequence[str]
     output: int | None
     environment: Mapping[str, str]
     directory: Path | None = None
-    keep_open: Sequence[int] = ()
-    named: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    descriptors: Mapping[str, Sequence[int]] = field(default_factory=dict)
 
 
 class Started(Protocol):
@@ -69,7 +67,7 @@ class Started(Protocol):
 
 def spawn(launch: Launch) -> Started:
     """Starts a process by its program. Raises OSError."""
-    names = {name: ",".join(map(str, numbers)) for name, numbers in launch.named.items()}
+    names = {name: ",".join(map(str, numbers)) for name, numbers in launch.descriptors.items()}
     return subprocess.Popen(
         [sys.executable, "-I", "-S", str(TETHER), str(os.getpid()), *launch.command],
         stdin=subprocess.DEVNULL,
@@ -78,7 +76,7 @@ def spawn(launch: Launch) -> Started:
         env={**launch.environment, **names},
         cwd=launch.directory,
         process_group=0,  # the session stays: Linux may group by session, and niceness then counts only within one
-        pass_fds=[*launch.keep_open, *(one for numbers in launch.named.values() for one in numbers)],
+        pass_fds=[one for numbers in launch.descriptors.values() for one in numbers],
     )
 
 
@@ -97,15 +95,14 @@ class Child:
         environment: Mapping[str, str] | None = None,
         directory: Path | None = None,
         on_exit: Callable[[Child], None] | None = None,
-        keep_open: Sequence[int] = (),
-        named: Mapping[str, Sequence[int]] = NONE,
+        descriptors: Mapping[str, Sequence[int]] = NONE,
         limits: LogLimits = LIMITS,
         start: Callable[[Launch], Started] = spawn,
     ) -> None:
         """Start `command`, its output appended to `log`, or None: to ours; `environment` is laid over our own.
 
-        Descriptors in `keep_open` are inherited, and those in `named`, whose numbers a variable tells. Raises OSError
-        when the process cannot be started; a program that does not exist shows as exit status 1 and in the log.
+        `descriptors` are inherited; a variable names the numbers of each group. Raises OSError when the process cannot
+        be started; a program that does not exist shows as exit status 1 and in the log.
         """
         self.command = tuple(command)
         self.environment = {**of_children(), **FAULTS, **_names(os.environ), **(environment or {})}
@@ -113,7 +110,13 @@ class Child:
         self._on_exit = on_exit
         self._ended = threading.Event()
         self._reaping = threading.Lock()
-        launch = Launch(self.command, None, self.environment, directory, keep_open, named)
+        launch = Launch(
+            command=self.command,
+            output=None,
+            environment=self.environment,
+            directory=directory,
+            descriptors=descriptors,
+        )
         self._process = _forking.submit(_start, launch, log, limits, start).result()
         threading.Thread(target=self._await_end, name=f"exit of {self.pid}", daemon=True).start()
 

@@ -107,7 +107,7 @@ class Member:
             log=self.log,
             environment={**ENVIRONMENT, **self._environment(run)},
             on_exit=lambda child: self._ended(self, run, child.wait()),
-            named=line.named if line else NONE,
+            descriptors=line.descriptors if line else NONE,
             limits=self._limits,
             start=self.launch,
         )

@@ -62,8 +62,8 @@ def test_each_of_several_brokers_must_be_out_of_charge(second: int, fenced: bool
 def test_a_controller_that_ends_or_says_nothing_is_an_error_with_its_last_words(tmp_path: Path) -> None:
     talks = [sys.executable, "-c", "print('no space left')"]
     log = tmp_path / "fence.out"
-    with lone_controller(talks, tmp_path, log, ()) as one, pytest.raises(NotFenced, match="no space left"):
+    with lone_controller(talks, tmp_path, log, {}) as one, pytest.raises(NotFenced, match="no space left"):
         await_fenced([one], time.monotonic() + 60)
     waits = [sys.executable, "-c", "import signal; signal.pause()"]
-    with lone_controller(waits, tmp_path, log, ()) as one, pytest.raises(NotFenced):
+    with lone_controller(waits, tmp_path, log, {}) as one, pytest.raises(NotFenced):
         await_fenced([one], time.monotonic())

@@ -130,7 +130,7 @@ def test_a_lifeline_tells_of_a_fork_that_dies(start: Start) -> None:
     line = lifeline()
     assert line is not None
     deaths: queue.SimpleQueue[str] = queue.SimpleQueue()
-    child = start(named=line.named)
+    child = start(descriptors=line.descriptors)
     line.watch(lambda: deaths.put("died"))
     assert is_fork(child)
     child.kill()

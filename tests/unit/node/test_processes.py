@@ -112,7 +112,7 @@ def test_stop_kills_a_child_that_does_not_listen(start: Start, told: tuple[int, 
         f"os.write({writing}, b'ready\\n')\n"
         "while True: signal.pause()"
     )
-    child = start(program, keep_open=[writing])
+    child = start(program, descriptors={"TOLD": [writing]})
     assert line() == "ready\n"
     assert child.stop(grace_s=0.05) == -signal.SIGKILL
 
@@ -176,7 +176,7 @@ def test_processes_that_a_child_started_end_with_it(start: Start, told: tuple[in
     child = start(
         f"import subprocess, sys, signal; subprocess.Popen([sys.executable, '-c', {grandchild!r}], close_fds=False)\n"
         "signal.pause()",
-        keep_open=[writing],
+        descriptors={"TOLD": [writing]},
     )
     watched = Watched(int(line()))
     os.kill(child.pid, signal.SIGKILL)
@@ -211,7 +211,7 @@ def test_a_lifeline_tells_of_a_process_before_its_memory_is_gone(start: Start) -
     program = (
         HOLDS + f"kept = bytearray({MUCH_BYTES}); kept[::4096] = b'x' * len(kept[::4096]); print('held', flush=True); "
     )
-    child = start(program + "signal.pause()", named=line.named)
+    child = start(program + "signal.pause()", descriptors=line.descriptors)
     line.watch(lambda: deaths.put(child.returncode))
     _until(lambda: "held" in tail(child.log))
     child.kill()
@@ -223,7 +223,7 @@ def test_a_lifeline_tells_of_a_process_that_ends_by_itself(start: Start) -> None
     line = lifeline()
     assert line is not None
     died = threading.Event()
-    start(HOLDS, named=line.named)
+    start(HOLDS, descriptors=line.descriptors)
     line.watch(died.set)
     assert died.wait(HANG_S)
 
@@ -247,7 +247,7 @@ def test_a_lifeline_says_what_the_process_was_at_and_how_it_ends(start: Start, d
         line = lifeline()
         assert line is not None
         deaths: queue.SimpleQueue[tuple[tuple[At, ...], int | None]] = queue.SimpleQueue()
-        child = start(program, named=line.named)
+        child = start(program, descriptors=line.descriptors)
         line.watch(partial(_tell, deaths, line, child))
         left, known = deaths.get(timeout=HANG_S)
         assert left == (At("j@1-abcdef/u-0", 7),)
@@ -265,7 +265,7 @@ def test_a_lifeline_that_nobody_took_hold_of_tells_nothing(start: Start) -> None
     line = lifeline()
     assert line is not None
     died = threading.Event()
-    child = start("pass", named=line.named)
+    child = start("pass", descriptors=line.descriptors)
     line.watch(died.set)
     assert child.wait(HANG_S) == 0
     _until(lambda: not any(thread.name == "lifeline" for thread in threading.enumerate()))
