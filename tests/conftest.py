@@ -196,9 +196,14 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _messages() -> Iterator[None]:
-    """A command that runs here, as `holdfast try` does, drops messages of this process: the next test has them."""
+    """A command that runs here, as `holdfast try` does, drops messages of this process and allows users' code of its
+    job alone: the next test has all of both.
+    """
     yield
     drop_below(logging.NOTSET)
+    python: Any = sys.modules.get("holdfast.services.kernel.operators.python")
+    if python is not None:
+        python.restrict(None)
 
 
 @pytest.fixture(scope="session")

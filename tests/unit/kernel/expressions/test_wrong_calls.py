@@ -25,7 +25,10 @@ RIGHT = {
 }  # fmt: skip
 WRONG = {"text": "v", "any": "p"}
 """Arguments by the kind of a parameter; a wrong one is a text where none is given here."""
-IN_HINTS = {"CAST", "EXTRACT", "EPOCH", "TO_TIMESTAMP", "DATE", "STRPTIME", "REGEXP_LIKE", "STRPOS", "SUBSTR"}
+IN_HINTS = {
+    "CAST", "EXTRACT", "EPOCH", "TO_TIMESTAMP", "DATE", "STRPTIME", "REGEXP_LIKE", "STRPOS", "SUBSTR", "ARRAY_LENGTH",
+    "ARRAY_TO_STRING",
+}  # fmt: skip
 """Functions that answers tell people to use."""
 OF_LIBRARIES = (
     "sqlglot", "polars", "col(", "sql_to_float", "dyn ", "literal", "assertion", "series", "element", "expects", "i64",
