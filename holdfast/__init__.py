@@ -78,6 +78,7 @@ if TYPE_CHECKING:
     from holdfast.services.kernel.errors import JobRejected
     from holdfast.services.kernel.operators.typed_state import ListState, MapState, ValueState
     from holdfast.services.kernel.operators.user_code import Context, PythonOperator
+    from holdfast.services.kernel.operators.user_maps import dicts_of, map_column
     from holdfast.services.kernel.operators.user_state import KeyedTable, State
 
 __all__ = [
@@ -101,6 +102,7 @@ __all__ = [
     "count_distinct",
     "csv_options",
     "dedup",
+    "dicts_of",
     "every",
     "fault_tolerance",
     "filter",
@@ -110,6 +112,7 @@ __all__ = [
     "join_sides",
     "last",
     "list_items",
+    "map_column",
     "max",
     "mean",
     "metadata",
@@ -146,6 +149,7 @@ _HOMES = {
     "ListState": "holdfast.services.kernel.operators.typed_state",
     "MapState": "holdfast.services.kernel.operators.typed_state",
     "Newest": "holdfast.newest",
+    **dict.fromkeys(("dicts_of", "map_column"), "holdfast.services.kernel.operators.user_maps"),
     "PythonOperator": "holdfast.services.kernel.operators.user_code",
     "State": "holdfast.services.kernel.operators.user_state",
     "ValueState": "holdfast.services.kernel.operators.typed_state",

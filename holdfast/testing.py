@@ -40,6 +40,7 @@ from holdfast.services.client.trials import allowed_modules, frames, letters
 from holdfast.services.diagnostics.logger import drop_below
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
+from holdfast.services.kernel.operators.user_maps import dicts_of
 from holdfast.services.kernel.suggestions import suggest
 
 __all__ = ["JobRun", "run_job"]
@@ -159,7 +160,8 @@ class JobRun:
         columns = [name for name in found.columns if any(name in row for row in rows)] if rows else found.columns
         if unknown := sorted({name for row in rows for name in row} - set(columns)):
             raise KeyError(f"query '{query}' has no column {', '.join(unknown)}: it has {', '.join(found.columns)}")
-        left = found.select(columns).to_dicts()
+        plain = {name: dicts_of(found[name]) for name in columns}
+        left = [dict(zip(plain, values, strict=True)) for values in zip(*plain.values(), strict=True)]
         missing = []
         for row in ({name: row.get(name) for name in columns} for row in rows):
             if row in left:

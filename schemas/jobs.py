@@ -160,10 +160,10 @@ class Source(JobPart):
     or, of a row that was deleted, `before`, and a column op: c (created), r (read at the start), u, d; tombstones give
     no row. In a table a change of op d deletes the row. null: a record is a row."""
     fields: dict[Text, FieldType] = Field(default={})
-    """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>;
-    `?` behind a type: may be null. A field with another name in the record: {type: string, from: _id}. One that is
-    metadata of the record: {type: string, metadata: key}. Those of the value may be left out where a Schema Registry
-    knows them: they are then written into the job when it is submitted."""
+    """Type by column: string, int, float, bool, decimal(p,s), timestamp, date, bytes, list<...>, struct<...>,
+    map<string, ...>; `?` behind a type: may be null. A field with another name in the record: {type: string, from:
+    _id}. One that is metadata of the record: {type: string, metadata: key}. Those of the value may be left out where a
+    Schema Registry knows them: they are then written into the job when it is submitted."""
     event_time: Text | None = None
     """When it happened: a column, or a polars SQL expression of columns; null: the record's own timestamp."""
     unit: Literal["s", "ms", "us", "ns"] | None = None

@@ -6,7 +6,7 @@ Source: PROTOCOL 12. A JVM is there only while jobs are admitted, and user code 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,9 +16,12 @@ from holdfast.schemas.analysis import Answer, Question
 from holdfast.schemas.operator_settings import SparkSettings, operator_settings
 from holdfast.schemas.plans import Problem, SparkInput, SparkPlan
 from holdfast.services.controller.analyst import Analyst, NoAnswer
+from holdfast.services.kernel.codecs.fields import dtype
+from holdfast.services.kernel.codecs.maps import holds_map
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from holdfast.services.kernel.plurals import with_article
 from holdfast.services.planning import spark_installation
 from holdfast.services.planning.spark_settings import texts
 
@@ -53,12 +56,23 @@ class Describer:
         """Returns the output of an operator. Raises JobRejected with all problems, paths relative to the operator."""
         if kind != "spark":
             return catalogue.describe(kind, params, inputs)
+        if problems := [*_maps(inputs)]:
+            raise JobRejected(problems)
         settings = operator_settings(kind, params)
         assert isinstance(settings, SparkSettings)
         found = self.ask(_question(settings, inputs, self.allow))
         if found.problems:
             raise JobRejected(found.problems)
         return _stream(settings, found)
+
+
+def _maps(inputs: Sequence[Stream]) -> Iterator[Problem]:
+    for given in inputs:
+        for column, text in given.fields.items():
+            if holds_map(dtype(text)):
+                message = f"column '{column}' of its input is {with_article(text)}, and rows for Spark hold no maps"
+                hint = f"a select before makes a list of structs, MAP_ENTRIES({column}); map_from_entries is its map"
+                yield Problem("spark", message, hint)
 
 
 def _question(settings: SparkSettings, inputs: Sequence[Stream], allow: Sequence[str] | None) -> Question:

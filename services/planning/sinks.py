@@ -14,6 +14,7 @@ from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs.fields import dtype, schema
+from holdfast.services.kernel.codecs.maps import holds_map
 from holdfast.services.kernel.codecs.protobuf_messages import paths, unlike_names
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, names
 from holdfast.services.kernel.dataflow.sink_records import key_column
@@ -36,6 +37,7 @@ def problems(spec: JobSpec, name: str, rows: Stream) -> Iterator[Problem]:
             path = f"queries.{query}.sink"
             if one.sink.parquet is not None:
                 yield from files.problems(path, one.sink, rows)
+                yield from map_problems(f"{path}.parquet", "files", rows.fields)
                 continue
             if one.sink.sql is not None:
                 yield from database_tables.problems(path, one.sink, rows)
@@ -81,8 +83,18 @@ def _schema_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
     elif sink.record is not None and not all(map(_WORD.fullmatch, sink.record.split("."))):
         yield Problem(f"{path}.record", f"'{sink.record}' is no name of a record", "record: shop.Order")
     yield from _named_key_problems(path, sink, rows)
+    if sink.format == "arrow":
+        yield from map_problems(f"{path}.format", "records of format arrow", rows.fields)
     yield from _name_problems(f"{path}.format", sink.format, rows.fields)
     yield from _number_problems(f"{path}.field_numbers", sink, rows)
+
+
+def map_problems(path: str, what: str, fields: Mapping[str, str]) -> Iterator[Problem]:
+    """Problems of maps where only lists of structs can be written."""
+    for column, text in fields.items():
+        if holds_map(dtype(text)):
+            hint = f"a select before makes a list of structs, MAP_ENTRIES({column})"
+            yield Problem(path, f"column '{column}' is {with_article(text)}, and {what} hold no maps", hint)
 
 
 def _name_problems(path: str, format: str, fields: Mapping[str, str]) -> Iterator[Problem]:

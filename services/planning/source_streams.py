@@ -6,15 +6,18 @@ Source: JOBS "Field types", PROTOCOL 3.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import ENVELOPED, REGISTERED, JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields, metadata
 from holdfast.services.kernel.codecs.change_records import OP
+from holdfast.services.kernel.codecs.maps import holds_map
 from holdfast.services.kernel.dataflow import event_time
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
+from holdfast.services.kernel.plurals import with_article
 
 _SECOND_US = 1_000_000
 
@@ -36,10 +39,22 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
         if source.format == "text" and [*map(fields.required, source.in_value.values())] != ["string"]:
             hint = "one field that holds the whole record, such as fields: {line: string}"
             yield Problem(f"sources.{name}.fields", "a source of format text has one field of type string", hint)
+        if source.format == "arrow":
+            yield from _map_problems(f"sources.{name}.fields", source)
         yield from _envelope_problems(f"sources.{name}", source)
         yield from _origin_problems(f"sources.{name}.fields", source)
         if source.table is None:
             yield from _time_problems(f"sources.{name}.event_time", source)
+
+
+def _map_problems(path: str, source: Source) -> Iterator[Problem]:
+    for column, text in source.in_value.items():
+        with suppress(ValueError):  # the check of the field names an unknown type
+            if holds_map(fields.dtype(text)):
+                hint = "list<struct<key: string, value: ...>>, and MAP_FROM_ENTRIES in a select"
+                yield Problem(
+                    f"{path}.{column}", f"is {with_article(text)}, and records of format arrow hold none", hint
+                )
 
 
 def closing_warnings(spec: JobSpec) -> Iterator[str]:

@@ -52,7 +52,7 @@ def _key_problems(path: str, source: Source, key: list[str]) -> Iterator[Problem
         elif what is not None and source.envelope is not None:
             message = f"'{column}' is the record's key, and the row of a deletion of {source.envelope} is in its value"
             yield Problem(at, message, "name columns of the row")
-        elif fields.required(source.types[column]).startswith(("list<", "struct<")):
+        elif fields.required(source.types[column]).startswith(("list<", "struct<", "map<")):
             yield Problem(
                 at, f"'{column}' is {with_article(source.types[column])}, which is no key", "choose a plain column"
             )

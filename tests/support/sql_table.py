@@ -2,7 +2,8 @@
 
 An entry is the text of an expression, or a pair of ours and DuckDB's, or three: the last is the reason why the two
 differ, a key of DIFFERENCES. Names of columns say the type: a, b int; x, y float; m, n decimal; s, u text; t time;
-d date; ok, no bool; l list of int.
+d date; ok, no bool; l list of int;
+q map of int.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.codecs.maps import entries
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 FIELDS = {
     "a": "int?", "b": "int?", "x": "float?", "y": "float?", "m": "decimal(10,2)?", "n": "decimal(10,2)?",
     "s": "string?", "u": "string?", "t": "timestamp?", "d": "date?", "ok": "bool?", "no": "bool?", "l": "list<int?>?",
+    "q": "map<string, int?>?",
 }  # fmt: skip
 SCHEMA = schema(FIELDS)
 LEAST, MOST = -(2**63), 2**63 - 1
@@ -44,12 +47,14 @@ _TIMES = [
     None, OLDEST_US, OLDEST_US + 1, -1, 0, 1, NEWEST_US, NEWEST_US - 1, 1_709_208_671_500_000, 1_388_534_399_999_999,
     -2_208_988_800_000_000, 951_782_400_000_000, 4_102_444_800_000_000, 16_725_225_600_000_001,
 ]  # fmt: skip
+_MAPS: list[dict[str, Any]] = [{}, {"a": 1}, {"a": None, "b": MOST}, {"": 1, "$x": 2, "\"'": 3, "a.b": 4, "ä": 5}]
 EDGES: dict[str, list[Any]] = {
     "a": _INTS, "b": _INTS, "x": _FLOATS, "y": _FLOATS, "m": _DECIMALS, "n": _DECIMALS, "s": _TEXTS,
     "u": ["", None, "a", "b", ".", "ab", "ß", "%"], "t": _TIMES,
     "d": [None, _OLDEST_DAY, 0, -1, 1, 19_782, _NEWEST_DAY, 11_016, -25_509],
     "ok": [None, True, False], "no": [None, True, False],
     "l": [None, [], [1], [1, None], [3, 1, 2], [MOST, 1], [None]],
+    "q": [None, *[entries(one) for one in _MAPS]],
 }  # fmt: skip
 _DRAWS: dict[str, Callable[[random.Random], Any]] = {
     "int": lambda chance: chance.choice((-1, 1)) * chance.getrandbits(chance.randint(0, 62)),
@@ -60,6 +65,9 @@ _DRAWS: dict[str, Callable[[random.Random], Any]] = {
     "date": lambda chance: chance.randint(_OLDEST_DAY, _NEWEST_DAY),
     "bool": lambda chance: chance.random() < 0.5,
     "list<int?>": lambda chance: [chance.choice((None, chance.randint(-9, 9))) for _ in range(chance.randint(0, 4))],
+    "map<string, int?>": lambda chance: entries(
+        {key: chance.choice((None, chance.randint(-9, 9))) for key in chance.choices("abß. %", k=chance.randint(0, 4))}
+    ),
 }
 PHYSICAL = {"t": pl.Int64(), "d": pl.Int32()}
 
@@ -285,6 +293,16 @@ OWN: list[Entry] = [
     ("LIST_SUM(l)", "l", "empty lists"),
     "LIST_AVG(l)", "LIST_MIN(l)", "LIST_MAX(l)", "LIST_REVERSE(l)", ("LIST_DISTINCT(l)", "l", "order of lists"),
     ("ARRAY_MIN(l)", "list_min(l)"), ("ARRAY_MAX(l)", "list_max(l)"), ("ARRAY_DISTINCT(l)", "l", "order of lists"),
+    "q['a']", "q[u]", ("MAP_GET(q, 'a.b')", "q['a.b']"), ("MAP_GET(q, u)", "q[u]"), ("MAP_VALUE(q, '')", "q['']"),
+    ("ELEMENT_AT(q, 'b')", "q['b']"), ("ELEMENT_AT(q, u)", "q[u]"), ("MAP_GET(q, NULL)", "NULL::bigint"),
+    ("MAP_ENTRIES(ARRAY[q, q][2])", "map_entries(q)"),
+    "MAP_KEYS(q)", "MAP_VALUES(q)", "MAP_ENTRIES(q)", "CARDINALITY(q)", ("ARRAY_LENGTH(q)", "cardinality(q)"),
+    "MAP_CONTAINS(q, 'a')", ("MAP_CONTAINS(q, u)", "CASE WHEN u IS NOT NULL THEN map_contains(q, u) END"),
+    ("MAP_CONTAINS_KEY(q, 'ä')", "map_contains(q, 'ä')"), "q = q", "q <> q",
+    ("MAP_ENTRIES(MAP_FROM_LISTS(ARRAY[s, u], ARRAY[a, 7]))", "list_sort(map_entries(map([s, u], [a, 7])))"),
+    ("MAP_ENTRIES(MAP(STRING_SPLIT(s, ','), l))", "list_sort(map_entries(map(string_split(s, ','), l)))"),
+    ("MAP_FROM_ARRAYS(ARRAY[s], ARRAY[x])[u]", "map([s], [x])[u]"),
+    ("MAP_ENTRIES(MAP_FROM_ENTRIES(MAP_ENTRIES(q)))", "map_entries(q)"),
     "LIST_SORT(l)", ("SORT_ARRAY(l)", "list_sort(l)"), ("ARRAY_SORT(l)", "list_sort(l)"),
     ("LIST_CONCAT(l, l)", "CASE WHEN l IS NOT NULL THEN list_concat(l, l) END"),
     ("ARRAY_CONCAT(l, l)", "CASE WHEN l IS NOT NULL THEN list_concat(l, l) END"), "LIST_SLICE(l, 1, 2)",

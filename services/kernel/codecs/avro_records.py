@@ -34,6 +34,7 @@ from holdfast.services.kernel.codecs.avro_scalars import (
     written_times,
 )
 from holdfast.services.kernel.codecs.avro_schemas import Type
+from holdfast.services.kernel.codecs.maps import KEY, VALUE, in_order, last_of_each
 from holdfast.services.kernel.plurals import plural
 
 MAX_ITEMS = 10_000
@@ -99,6 +100,10 @@ def reading(type: Type, text: str, path: str, unit: str | None) -> Read:
     if name.startswith("list<") and type.kind == "array":
         items = type.of[0]
         return partial(_list, read=reading(items, name[len("list<") : -1], f"{path}[]", unit), path=path)
+    if name.startswith("map<") and type.kind == "map":
+        values = reading(type.of[0], field_types.map_value(name), f"{path}[]", unit)
+        keys = simple(Type("string"), "string", f"{path}[]")
+        return partial(_map, keys=keys, values=values, path=path, kind=arrow_type(name))
     if name.startswith("struct<") and type.kind == "record":
         return _struct(type, name, path, unit)
     if name.startswith("decimal") and type.logical == "decimal":
@@ -194,6 +199,20 @@ def _list(records: Records, rows: Rows, read: Read, path: str) -> pa.Array:
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
     values = pa.concat_arrays(parts) if parts else read(records, rows[:0])
     return pa.LargeListArray.from_arrays(offsets, values.take(pa.array(np.argsort(owner, kind="stable"))))
+
+
+def _map(records: Records, rows: Rows, keys: Read, values: Read, path: str, kind: pa.DataType) -> pa.Array:
+    """Reads maps as lists of entries, sorts the entries by key, and keeps the last one of each key."""
+
+    def entry(records: Records, rows: Rows) -> pa.Array:
+        columns = [keys(records, rows), values(records, rows)]
+        return pa.StructArray.from_arrays(
+            columns, fields=[pa.field(name, one.type) for name, one in zip((KEY, VALUE), columns, strict=True)]
+        )
+
+    found = pl.Series("v", _list(records, rows, entry, path))
+    made = found.to_frame().select(in_order(last_of_each(pl.col("v")))).to_series()
+    return made.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(kind)
 
 
 def _items(records: Records, rows: Rows, take: Callable[[Records, np.ndarray], None], path: str) -> None:

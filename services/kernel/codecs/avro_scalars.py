@@ -14,6 +14,7 @@ from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.avro_bytes import Read, Records, Rows, binaries, texts
 from holdfast.services.kernel.codecs.avro_schemas import Type
+from holdfast.services.kernel.codecs.maps import KEY, VALUE
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 _EXACT = Context(prec=field_types.MAX_PRECISION)
@@ -161,6 +162,9 @@ def arrow_type(text: str) -> pa.DataType:
     name = field_types.required(text)
     if name.startswith("list<"):
         return pa.large_list(arrow_type(name[len("list<") : -1]))
+    if name.startswith("map<"):
+        entry = [pa.field(KEY, pa.large_string()), pa.field(VALUE, arrow_type(field_types.map_value(name)))]
+        return pa.large_list(pa.struct(entry))
     if name.startswith("struct<"):
         return pa.struct([pa.field(member, arrow_type(kind)) for member, kind in field_types.members(name).items()])
     if name.startswith("decimal"):

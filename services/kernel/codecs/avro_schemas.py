@@ -187,6 +187,9 @@ def field_type(type: Type) -> str:
     if type.kind == "array":
         inside = field_type(type.of[0])
         return f"list<{inside}>" if inside else ""
+    if type.kind == "map":
+        inside = field_type(type.of[0])
+        return f"map<string, {inside}>" if inside else ""
     if type.kind == "record":
         known = fields(type)
         return f"struct<{', '.join(f'{name}: {text}' for name, text in known.items())}>" if known else ""

@@ -6,7 +6,7 @@ specification 1.12, "Binary Encoding".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Context
 from typing import Any
 
@@ -15,6 +15,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import pieces
+from holdfast.services.kernel.codecs.maps import KEY, VALUE
 from holdfast.services.kernel.codecs.pieces import Piece, constant, cut, joined, numbers
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 
@@ -66,6 +67,8 @@ def _values(values: pl.Series, text: str) -> Piece:
     name = field_types.required(text)
     if name.startswith("list<"):
         return _lists(values, name[len("list<") : -1])
+    if name.startswith("map<"):
+        return _maps(values, field_types.map_value(name))
     if name.startswith("struct<"):
         return joined([_column(values.struct.field(one), kind) for one, kind in field_types.members(name).items()])
     if name.startswith("decimal"):
@@ -94,8 +97,19 @@ def _texts(values: pl.Series) -> Piece:
 
 def _lists(values: pl.Series, text: str) -> Piece:
     """Lists: the number of items, the items, then 0; an empty list is only the 0."""
+    return _blocks(values, lambda items: _column(items, text))
+
+
+def _maps(values: pl.Series, text: str) -> Piece:
+    """Maps: as lists of a key and its value."""
+    return _blocks(
+        values, lambda some: joined([_texts(some.struct.field(KEY)), _column(some.struct.field(VALUE), text)])
+    )
+
+
+def _blocks(values: pl.Series, write: Callable[[pl.Series], Piece]) -> Piece:
     sizes = values.list.len().to_numpy().astype(np.int64)
     full = np.flatnonzero(sizes)
-    items = _column(values.filter(pl.Series(sizes > 0)).explode(), text)
+    items = write(values.filter(pl.Series(sizes > 0)).explode())
     counted = joined([numbers(pieces.signed(sizes[full])), pieces.grouped(items, sizes[full])])
     return joined([pieces.spread(counted, full, len(sizes)), constant(b"\0", len(sizes))])

@@ -12,6 +12,7 @@ from typing import Any
 import polars as pl
 
 from holdfast.services.kernel.codecs.foreign_types import meant
+from holdfast.services.kernel.codecs.maps import is_map, map_of, value_of
 from holdfast.services.kernel.suggestions import did_you_mean
 
 TIME = "_time"
@@ -61,7 +62,9 @@ def dtype(text: str) -> pl.DataType:
         return pl.List(dtype(name[5:-1]))
     if name.startswith("struct<") and name.endswith(">"):
         return pl.Struct({field: dtype(kind) for field, kind in members(name).items()})
-    known = [*SIMPLE, "decimal(p,s)", "list<...>", "struct<...>"]
+    if name.startswith("map<") and name.endswith(">"):
+        return map_of(dtype(map_value(name)))
+    known = [*SIMPLE, "decimal(p,s)", "list<...>", "struct<...>", "map<string, ...>"]
     if (probably := meant(text)) and probably != text.strip():
         raise ValueError(f"unknown type '{name}', did you mean '{probably}'?")
     raise ValueError(f"unknown type '{name}', {did_you_mean(name, known) or 'types: ' + ', '.join(known)}")
@@ -80,6 +83,24 @@ def members(text: str) -> dict[str, str]:
             raise ValueError(f"there are two fields '{field.strip()}' in '{text}'")
         found[field.strip()] = kind.strip()
     return found
+
+
+def map_value(text: str) -> str:
+    """The type of the values of a map type, `map<string, int?>`."""
+    key, *value = _split(required(text)[len("map<") : -1])
+    if len(value) != 1:
+        raise ValueError(f"'{text}' is no map: write map<string, T>")
+    if key.strip() != "string":
+        raise ValueError(f"'{text}' has keys of type {key.strip()}: keys are texts, map<string, {value[0].strip()}>")
+    return value[0].strip()
+
+
+def innermost(text: str) -> str:
+    """The type inside all lists and maps of a type, without its `?`."""
+    name = required(text)
+    while name.startswith(("list<", "map<")):
+        name = required(name[len("list<") : -1] if name.startswith("list<") else map_value(name))
+    return name
 
 
 def schema(fields: Mapping[str, str]) -> pl.Schema:
@@ -121,6 +142,8 @@ def _name(kind: pl.DataType) -> str:
         return "timestamp"
     if isinstance(kind, pl.Decimal):
         return f"decimal({kind.precision or MAX_PRECISION},{kind.scale})"
+    if is_map(kind):
+        return f"map<string, {text_of(value_of(kind))}>"
     if isinstance(kind, pl.List):
         return f"list<{text_of(_instance(kind.inner))}>"
     if kind == pl.Struct([]):

@@ -16,7 +16,8 @@ _WORDS = {
     **dict.fromkeys(("bool", "boolean", "bit", "logical"), "bool"),
     **dict.fromkeys(("decimal", "numeric", "bignumeric", "money", "dec"), "decimal(p,s)"),
     **dict.fromkeys(("list", "array", "sequence", "repeated"), "list<...>"),
-    **dict.fromkeys(("struct", "object", "record", "row", "map", "dict", "json", "jsonb"), "struct<...>"),
+    **dict.fromkeys(("struct", "object", "record", "row", "json", "jsonb"), "struct<...>"),
+    **dict.fromkeys(("map", "dict", "mapping", "hstore"), "map<string, ...>"),
     "date": "date",
 }  # fmt: skip
 """The field type of each type name, without its number of bits, `_` and `Type`."""
@@ -25,6 +26,7 @@ _NOT_NULL = re.compile(r"\s+not\s+null$", re.IGNORECASE)
 _OPTIONAL = re.compile(r"(?:optional|nullable|union)\s*[<\[(](.*)[>\])]", re.IGNORECASE)
 _ITEMS = re.compile(r"(?:list|array|sequence)\w*\s*[<\[(](.*)[>\])]", re.IGNORECASE)
 _STRUCT = re.compile(r"(?:struct|row|record)\w*\s*[<\[(](.*)[>\])]", re.IGNORECASE)
+_MAP = re.compile(r"(?:map|dict|mapping)\w*\s*[<\[(](.*)[>\])]", re.IGNORECASE)
 _DECIMAL = re.compile(r"(?:decimal|numeric|dec|number)\w*\s*[\[(]\s*(\d+)\s*(?:,\s*(\d+)\s*)?[\])]", re.IGNORECASE)
 MAX_DEPTH = 8
 
@@ -46,6 +48,8 @@ def meant(text: str, depth: int = 0) -> str:
         return _list(match[1], depth)
     if match := _STRUCT.fullmatch(plain):
         return _struct(match[1], depth)
+    if match := _MAP.fullmatch(plain):
+        return f"map<string, {meant(_parts(match[1])[-1], depth + 1) or '...'}>"
     if match := _DECIMAL.fullmatch(plain):
         return f"decimal({match[1]},{match[2] or 0})"
     word = re.split(r"[^a-z0-9_]", plain.lower())[0].replace("_", "")

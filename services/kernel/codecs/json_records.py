@@ -33,7 +33,8 @@ _INT64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _TYPES: dict[str, Any] = {"string": str, "int": _INT64, "float": float, "bool": bool, "date": date, "bytes": bytes}
 _SHOWN = 60
 _AT = re.compile(r" - at `\$\.?(?P<path>.*)`$")
-_STEP = re.compile(r"[^.\[\]]+")
+_STEP = re.compile(r"\.\.\.|[^.\[\]]+")
+"""A step of a path; `...` is a value of a map, whose key msgspec does not name."""
 _MISSING = re.compile(r"Object missing required field `(?P<name>.*?)`")
 
 
@@ -157,7 +158,7 @@ class JsonReader:
             return f"in {_shortened(value[: 4 * _SHOWN].decode(errors='replace'))}"
 
     def _expected(self, path: str) -> str:
-        """The type text at the path, also inside lists and structs."""
+        """The type text at the path, also inside lists, structs and maps."""
         if path in self._fields:
             return self._fields[path]
         name, *steps = _STEP.findall(path) or [""]
@@ -207,6 +208,8 @@ def _required_type(name: str, unit: str | None, exact: Any) -> Any:
         return exact
     if name.startswith("list<"):
         return list[json_type(name[len("list<") : -1], unit, exact)]  # type: ignore[misc]
+    if name.startswith("map<"):
+        return dict[str, json_type(field_types.map_value(name), unit, exact)]  # type: ignore[misc]
     if name.startswith("struct<"):
         members = {member: _item(inner, unit, exact) for member, inner in field_types.members(name).items()}
         return TypedDict("Struct", members)  # type: ignore[operator]
@@ -223,7 +226,9 @@ def _member(slot: str, text: str, unit: str | None, exact: Any = Decimal) -> tup
 
 
 def _inside(text: str, step: str) -> str:
-    """The type of a list's items, or of a struct's member; empty if there is none."""
+    """The type of a list's items, of a map's values, or of a struct's member; empty if there is none."""
+    if text.startswith("map<"):
+        return field_types.map_value(text)
     if text.startswith("list<"):
         return text[len("list<") : -1]
     return field_types.members(text).get(step, "") if text.startswith("struct<") else ""
@@ -236,7 +241,9 @@ def _shortened(text: str) -> str:
 def _look(value: bytes, path: str) -> Any:
     """The value at a path such as `a.b[2].c`; the last value found if the path leads no further."""
     found = msgspec.json.decode(unmarked(value))
-    for step in re.findall(r"[^.\[\]]+", path):
+    for step in _STEP.findall(path):
+        if step == "...":
+            break
         try:
             found = found[int(step)] if isinstance(found, list) else found[step]
         except (KeyError, ValueError, IndexError, TypeError):

@@ -50,7 +50,7 @@ def _fits(found: str, wanted: str) -> bool:
     whole.
     """
     numbers = {"int", "float"}
-    if wanted.startswith(("list<", "struct<", "decimal")) or wanted in ("timestamp", "date", "bytes"):
+    if wanted.startswith(("list<", "struct<", "map<", "decimal")) or wanted in ("timestamp", "date", "bytes"):
         return found.startswith("list<") == wanted.startswith("list<") and found != "bool"
     return found == wanted or {found, wanted} <= numbers or (wanted == "string" and found in ("timestamp", "date"))
 
@@ -83,5 +83,8 @@ def _type(schema: Any, depth: int) -> str:
         return f"list<{inside}>" if inside else ""
     if kind == "object":
         members = _members(schema, depth)
-        return f"struct<{', '.join(f'{name}: {text}' for name, text in members.items())}>" if members else ""
+        if not members:
+            inside = "" if schema.get("properties") else _type(schema.get("additionalProperties"), depth + 1)
+            return f"map<string, {inside}>" if inside else ""
+        return f"struct<{', '.join(f'{name}: {text}' for name, text in members.items())}>"
     return _SIMPLE.get(kind, "") if isinstance(kind, str) else ""

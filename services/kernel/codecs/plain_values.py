@@ -2,7 +2,7 @@
 
 All formats and batch sizes have one rule. A time is ISO 8601 in UTC with six digits of the second's fraction, so times
 sort as texts. A decimal has as many digits after the point as its type. A time or date outside the years 1 to 9999
-(which Python and ISO 8601 lack) is null, at any depth of lists and structs.
+(which Python and ISO 8601 lack) is null, at any depth of lists, structs and maps.
 Source: JOBS "A sink record is the row as a JSON object", PROTOCOL 0.2.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.services.kernel.codecs import maps
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 _DAY_US = 86_400_000_000
@@ -27,7 +28,14 @@ _FEW = 32
 
 
 def plain_values(column: pl.Series) -> list[Any]:
-    """Values for msgspec, one a row; bytes stay bytes, floats stay floats, null is None."""
+    """Values for msgspec, one a row; bytes stay bytes, floats stay floats, null is None, a map is a dict."""
+    kind = column.dtype
+    if maps.holds_map(kind):
+        return [maps.as_dicts(value, kind) for value in _values(column)]
+    return _values(column)
+
+
+def _values(column: pl.Series) -> list[Any]:
     kind = column.dtype
     if isinstance(kind, pl.Decimal):
         return column.cast(pl.String).to_list()

@@ -16,7 +16,15 @@ from typing import Any
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.protobuf_schemas import TIMESTAMP, NoSchema, missing, parse
-from holdfast.services.kernel.codecs.protobuf_writing import IN_ORDER, ITEM, Numbers, in_message, numbered
+from holdfast.services.kernel.codecs.protobuf_writing import (
+    ENTRY_KEY,
+    IN_ORDER,
+    ITEM,
+    Numbers,
+    entry_fields,
+    in_message,
+    numbered,
+)
 
 _DOUBLE, _INT64, _BOOL, _STRING, _MESSAGE, _BYTES = 1, 3, 8, 9, 11, 12
 _KINDS = {"int": _INT64, "float": _DOUBLE, "bool": _BOOL, "bytes": _BYTES, "timestamp": _MESSAGE}
@@ -86,9 +94,7 @@ def unlike_names(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, text in fields.items():
         if (first := seen.setdefault(_in_json(name), name)) != name:
             yield first, name
-        inner = field_types.required(text)
-        while inner.startswith("list<"):
-            inner = field_types.required(inner[len("list<") : -1])
+        inner = field_types.innermost(text)
         if inner.startswith("struct<"):
             yield from unlike_names(field_types.members(inner))
 
@@ -103,7 +109,10 @@ def paths(fields: Mapping[str, str], path: str = "") -> Iterator[str]:
     """The path of each field, also of fields inside structs and lists."""
     for name, text in fields.items():
         yield f"{path}{name}"
-        yield from paths(_within(text), f"{path}{name}.")
+        if field_types.required(text).startswith("map<"):  # the numbers in an entry are always 1 and 2
+            yield from paths(_within(_within(text)[ITEM]), f"{path}{name}.{ITEM}.")
+        else:
+            yield from paths(_within(text), f"{path}{name}.")
 
 
 def _within(text: str) -> dict[str, str]:
@@ -112,6 +121,9 @@ def _within(text: str) -> dict[str, str]:
     if name.startswith("list<"):
         item = name[len("list<") : -1]
         return {ITEM: item} if in_message(item) else _within(item)
+    if name.startswith("map<"):
+        entry = entry_fields(name)
+        return entry | {ITEM: f"struct<{ITEM}: {entry[ITEM]}>"} if in_message(entry[ITEM]) else entry
     return field_types.members(name) if name.startswith("struct<") else {}
 
 
@@ -152,7 +164,8 @@ class _Extending:
                 self._add(field, of, place, text)
             else:
                 self._compare(field, text, f"{path}{name}")
-            self.numbers[f"{path}{name}"] = field.number
+            if not of.options.map_entry:
+                self.numbers[f"{path}{name}"] = field.number
             if within := _within(text):
                 inner = self._named(field, f"{path}{name}")
                 self.message(inner, field.type_name, within, f"{path}{name}.")
@@ -175,21 +188,41 @@ class _Extending:
     def _add(self, field: Any, of: Any, place: str, text: str) -> None:
         """Sets the type of a new field of the message `of`, which has a name and a number."""
         plain = field_types.required(text)
-        repeated = plain.startswith("list<")
+        repeated = _is_repeated(plain)
         field.type, field.label = _kind(plain), _REPEATED if repeated else _OPTIONAL
         if _of_time(plain):
-            field.type_name = f".{TIMESTAMP}"
-            if _TIME_FILE not in self._file.dependency:
-                self._file.dependency.append(_TIME_FILE)
+            self._as_time(field)
+        elif plain.startswith("map<"):
+            field.type_name = f"{place}.{self._entry(field.name, of, place, plain)}"
         elif field.type == _MESSAGE:
             field.type_name = f"{place}.{of.nested_type.add(name=_type_name(of, field.name)).name}"
         elif not repeated and self._file.syntax == "proto3":
             field.proto3_optional, field.oneof_index = True, len(of.oneof_decl)
             of.oneof_decl.add(name=f"_{field.name}")
 
+    def _as_time(self, field: Any) -> None:
+        field.type_name = f".{TIMESTAMP}"
+        if _TIME_FILE not in self._file.dependency:
+            self._file.dependency.append(_TIME_FILE)
+
+    def _entry(self, name: str, of: Any, place: str, plain: str) -> str:
+        """Adds the message of a map's entries, and returns its name. No type lies inside of it: the message of a value
+        stands beside it.
+        """
+        entry = of.nested_type.add(name=_entry_name(name))
+        entry.options.map_entry = True
+        text = field_types.required(_within(plain)[ITEM])
+        entry.field.add(name=ENTRY_KEY, number=1, label=_OPTIONAL, type=_STRING)
+        value = entry.field.add(name=ITEM, number=2, label=_OPTIONAL, type=_kind(text))
+        if _of_time(text):
+            self._as_time(value)
+        elif value.type == _MESSAGE:
+            value.type_name = f"{place}.{of.nested_type.add(name=_type_name(of, name)).name}"
+        return str(entry.name)
+
     def _compare(self, field: Any, text: str, path: str) -> None:
         plain = field_types.required(text)
-        wanted, repeated = _kind(plain), plain.startswith("list<")
+        wanted, repeated = _kind(plain), _is_repeated(plain)
         shown = f"{'repeated ' if field.label == _REPEATED else ''}{field.type_name.lstrip('.') or _SHOWN[field.type]}"
         time = field.type_name == f".{TIMESTAMP}"
         if field.type != wanted or (field.label == _REPEATED) != repeated or time != _of_time(plain):
@@ -223,7 +256,16 @@ def _kind(plain: str) -> int:
     if plain.startswith("list<"):
         item = plain[len("list<") : -1]
         return _MESSAGE if in_message(item) else _kind(field_types.required(item))
-    return _MESSAGE if plain.startswith("struct<") else _KINDS.get(plain, _STRING)
+    return _MESSAGE if plain.startswith(("struct<", "map<")) else _KINDS.get(plain, _STRING)
+
+
+def _is_repeated(plain: str) -> bool:
+    return plain.startswith(("list<", "map<"))
+
+
+def _entry_name(name: str) -> str:
+    """The name that Protobuf asks of the message of a map's entry: that of the field without underscores."""
+    return "".join(word[:1].upper() + word[1:] for word in name.split("_")) + "Entry"
 
 
 def _of_time(plain: str) -> bool:

@@ -21,6 +21,7 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs.maps import entries
 from holdfast.services.kernel.codecs.protobuf_plain import FEW, PlainReader
 from holdfast.services.kernel.codecs.protobuf_schemas import (
     BYTES,
@@ -33,6 +34,7 @@ from holdfast.services.kernel.codecs.protobuf_schemas import (
     shown,
 )
 from holdfast.services.kernel.codecs.protobuf_texts import written_as
+from holdfast.services.kernel.codecs.protobuf_writing import ITEM
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 if TYPE_CHECKING:
@@ -229,7 +231,7 @@ def _value(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Ca
 def _of_field(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
     required = field_types.required(text)
     if is_map(field):
-        raise Unresolved(f"has {path} as map, expected {text}")
+        return _of_map(field, text, path, unit)
     if not is_repeated(field):
         return _of_one(field, text, path, unit)
     if not required.startswith("list<"):
@@ -239,6 +241,19 @@ def _of_field(field: FieldDescriptor, text: str, path: str, unit: str | None) ->
     if field.cpp_type != MESSAGE or field_types.nullable(inside):
         return lambda values: [item(value) for value in values]
     return lambda values: [_there(item(value), inside) for value in values]
+
+
+def _of_map(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
+    key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+    if not field_types.required(text).startswith("map<"):
+        raise Unresolved(f"has {path} as map, expected {text}")
+    if key.type != _STRING:
+        raise Unresolved(f"has {path} as map with keys of type {shown(key)}, expected {text}")
+    inside = field_types.map_value(text)
+    item = _of_one(value, inside, f"{path}[]", unit)
+    if not field_types.nullable(inside):
+        return lambda values: entries({name: _there(item(values[name]), inside) for name in values})
+    return lambda values: entries({name: item(values[name]) for name in values})
 
 
 def _of_one(field: FieldDescriptor, text: str, path: str, unit: str | None) -> Convert:
@@ -267,7 +282,7 @@ def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) 
     required, name = field_types.required(text), field.message_type.full_name
     if name == TIMESTAMP and required == "timestamp":
         return lambda value: _time(value.seconds * 1_000_000 + value.nanos // 1_000)
-    if name in WRAPPERS or (not required.startswith("struct<") and _alone(field.message_type)):
+    if name in WRAPPERS or (_alone(field.message_type) and not _is_message(required)):
         return _value(field.message_type.fields_by_name["value"], text, path, unit)
     if not required.startswith("struct<"):
         raise Unresolved(f"has {path} as {shown(field)}, expected {text}")
@@ -284,9 +299,14 @@ def _of_message(field: FieldDescriptor, text: str, path: str, unit: str | None) 
     return struct
 
 
+def _is_message(required: str) -> bool:
+    """True for a struct with a member `value`, which a message of this one field may be itself."""
+    return required.startswith("struct<") and ITEM in field_types.members(required)
+
+
 def _alone(of: Descriptor) -> bool:
     """True for a message with the single field `value`, in which a sink writes items that may be null."""
-    return [one.name for one in of.fields] == ["value"]
+    return [one.name for one in of.fields] == [ITEM]
 
 
 def _there(value: Any, text: str) -> Any:

@@ -91,12 +91,21 @@ def members(of: Descriptor, depth: int) -> dict[str, str]:
 
 def type_of(field: FieldDescriptor, depth: int) -> str:
     """The field type of a field; empty if none matches."""
+    if is_map(field):
+        return _of_map(field, depth)
     text = _of_one(field, depth)
-    if not text or is_map(field):
+    if not text:
         return ""
     if is_repeated(field):
         return f"list<{text}>"
     return optional(text) if field.has_presence and not is_required(field) else text
+
+
+def _of_map(field: FieldDescriptor, depth: int) -> str:
+    """The type of a map whose keys are texts; empty for other keys."""
+    key, value = (field.message_type.fields_by_name[name] for name in ("key", "value"))
+    text = _of_one(value, depth) if _of_one(key, depth) == "string" and not _holds_itself(field) else ""
+    return f"map<string, {text}>" if text else ""
 
 
 def _of_one(field: FieldDescriptor, depth: int) -> str:

@@ -16,12 +16,14 @@ import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import pieces
+from holdfast.services.kernel.codecs.maps import KEY, VALUE
 from holdfast.services.kernel.codecs.pieces import Piece, constant, cut, joined, numbers, spread
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 
 Numbers = Mapping[str, int]
 """The number of a field by its path, such as o.a for the field a of the struct o, or of the structs in the list o."""
 IN_ORDER: Numbers = MappingProxyType({})
+ENTRY_KEY = "key"
 ITEM = "value"
 """The field of the message that wraps an item which may be null or is a list."""
 _VARINT, _EIGHT_BYTES, _DELIMITED = 0, 1, 2
@@ -49,8 +51,15 @@ def numbered(fields: Mapping[str, str], path: str, given: Numbers) -> dict[str, 
 
 
 def in_message(text: str) -> bool:
-    """True if each list item is wrapped in a message of one field: a repeated field cannot hold null or a list."""
-    return field_types.nullable(text) or field_types.required(text).startswith("list<")
+    """True if each list item, or value of a map, is wrapped in a message of one field: a repeated field cannot hold
+    null, a list or a map.
+    """
+    return field_types.nullable(text) or field_types.required(text).startswith(("list<", "map<"))
+
+
+def entry_fields(text: str) -> dict[str, str]:
+    """The fields of the message of a map's entry, by the type of the map."""
+    return {ENTRY_KEY: "string", ITEM: field_types.map_value(text)}
 
 
 def _message(
@@ -72,6 +81,8 @@ def _field(values: pl.Series, text: str, number: int, path: str, given: Numbers)
     name = field_types.required(text)
     if name.startswith("list<"):
         return _repeated(values, name[len("list<") : -1], number, path, given)
+    if name.startswith("map<"):
+        return _map(values, name, number, path, given)
     there = values.is_not_null()
     value = _value(values.filter(there), name, path, given)
     return spread(_tagged(value, number, _kind(name)), there.arg_true().to_numpy(), len(values))
@@ -142,6 +153,20 @@ def _repeated(values: pl.Series, text: str, number: int, path: str, given: Numbe
     else:
         lists = _tagged(_delimited(pieces.grouped(items, sizes[full])), number, _DELIMITED)
     return spread(lists, full, len(sizes))
+
+
+def _map(values: pl.Series, text: str, number: int, path: str, given: Numbers) -> Piece:
+    """Maps: a message for each entry. A null or empty map writes nothing."""
+    sizes = values.list.len().fill_null(0).to_numpy().astype(np.int64)
+    full = np.flatnonzero(sizes)
+    some = values.filter(pl.Series(sizes > 0)).explode()
+    keys, items = some.struct.field(KEY), some.struct.field(VALUE)
+    fields = entry_fields(text)
+    if in_message(fields[ITEM]):
+        fields[ITEM], items = f"struct<{ITEM}: {fields[ITEM]}>", items.to_frame(ITEM).to_struct(ITEM)
+    parts = [_field(keys, "string", 1, "", given), _field(items, fields[ITEM], 2, f"{path}.{ITEM}", given)]
+    entries = _delimited(joined(parts))
+    return spread(pieces.grouped(_tagged(entries, number, _DELIMITED), sizes[full]), full, len(sizes))
 
 
 def _wrapped(values: pl.Series) -> pl.Series:

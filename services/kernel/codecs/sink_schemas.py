@@ -63,9 +63,7 @@ def names(fields: Mapping[str, str]) -> Iterator[str]:
     for name, text in fields.items():
         if not _NAME.fullmatch(name):
             yield name
-        inner = field_types.required(text)
-        while inner.startswith("list<"):
-            inner = field_types.required(inner[len("list<") : -1])
+        inner = field_types.innermost(text)
         if inner.startswith("struct<"):
             yield from names(field_types.members(inner))
 
@@ -87,6 +85,8 @@ def _avro(text: str, path: str) -> Any:
         kind = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
     elif name.startswith("list<"):
         kind = {"type": "array", "items": kind}
+    elif name.startswith("map<"):
+        kind = {"type": "map", "values": kind}
     return ["null", kind]
 
 
@@ -103,10 +103,14 @@ def _json(text: str) -> dict[str, Any]:
         kind = {"type": "string"}
     elif name.startswith("list<"):
         kind = {"type": "array", "items": kind}
+    elif name.startswith("map<"):
+        kind = {"type": "object", "additionalProperties": kind}
     return {"oneOf": [{"type": "null"}, kind]}
 
 
 def _composed(name: str, inner: Callable[[str], Any], record: Callable[[Mapping[str, str]], Any]) -> Any:
     if name.startswith("list<"):
         return inner(name[len("list<") : -1])
+    if name.startswith("map<"):
+        return inner(field_types.map_value(name))
     return record(field_types.members(name)) if name.startswith("struct<") else {}

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs import maps, timestamps
 
 Values = Sequence[Any]
 Column = Callable[[Values], pl.Series]
@@ -95,12 +95,12 @@ def _held(value: Decimal | None, kind: pl.Decimal) -> Decimal | None:
 
 
 def nested(kind: pl.DataType, unit: str | None) -> Column:
-    """A conversion of lists and structs, value by value."""
+    """A conversion of lists, structs and maps, value by value; a map is given as a dict."""
     return lambda values: pl.Series([_inner(value, kind, unit) for value in values], dtype=kind)
 
 
 class _Unfit(Exception):
-    """The error of a value inside a list or struct with another type: the whole value does not fit."""
+    """The error of a value inside a list, struct or map with another type: the whole value does not fit."""
 
 
 def _inner(value: Any, kind: Any, unit: str | None) -> Any:
@@ -113,6 +113,9 @@ def _inner(value: Any, kind: Any, unit: str | None) -> Any:
 def _converted(value: Any, kind: Any, unit: str | None) -> Any:
     if value is None:
         return None
+    if maps.is_map(kind):
+        inner = maps.value_of(kind)
+        return maps.entries({key: _converted(one, inner, unit) for key, one in value.items()})
     if isinstance(kind, pl.List):
         return [_converted(item, kind.inner, unit) for item in value]
     if isinstance(kind, pl.Struct):
@@ -124,6 +127,18 @@ def _converted(value: Any, kind: Any, unit: str | None) -> Any:
             raise _Unfit
         return held
     return value
+
+
+def as_entries(value: Any, kind: Any) -> Any:
+    """A value with the entries of a map in place of each dict that is one, at any depth."""
+    if value is None or not maps.holds_map(kind):
+        return value
+    if maps.is_map(kind):
+        inner = maps.value_of(kind)
+        return maps.entries({key: as_entries(one, inner) for key, one in value.items()})
+    if isinstance(kind, pl.List):
+        return [as_entries(item, kind.inner) for item in value]
+    return {one.name: as_entries(value.get(one.name), one.dtype) for one in kind.fields}
 
 
 def moment(value: Any, unit: str | None) -> datetime:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.services.kernel.codecs.maps import is_map
 from holdfast.services.kernel.expressions import decimals
 from holdfast.services.kernel.expressions.refused import Refused
 from holdfast.services.kernel.expressions.type_words import in_words, item_of
@@ -52,7 +53,7 @@ def check(given: pl.DataType, wanted: pl.DataType, text: str | None) -> None:
     Raises:
         Refused: the cast is refused; the message has the replacement.
     """
-    if isinstance(given, pl.List) and isinstance(wanted, pl.List):
+    if isinstance(given, pl.List) and isinstance(wanted, pl.List) and not is_map(given):
         return check(item_of(given), item_of(wanted), None)
     if not _family(wanted):
         return  # the check of the whole expression reports a type that no column has
@@ -60,6 +61,7 @@ def check(given: pl.DataType, wanted: pl.DataType, text: str | None) -> None:
         hint = {
             "list": ": take one item by its number in square brackets",
             "struct": ": take a member of the struct",
+            "map": ": take one value, by MAP_GET",
         }.get(_family(given), "")
         raise Refused(f"casts {in_words(given)} to {in_words(wanted)}, which has no such value{hint}")
     if text is not None and _of_one(text, wanted) is None:
@@ -74,6 +76,8 @@ def _of_one(text: str, wanted: pl.DataType) -> Any:
 
 def _family(kind: pl.DataType) -> str:
     """The family of types with the same possible casts; empty if no column has such a type."""
+    if is_map(kind):
+        return "map"
     if isinstance(kind, pl.List):
         return "list"
     if isinstance(kind, pl.Struct):
@@ -96,6 +100,7 @@ _FROM: dict[str, tuple[str, ...]] = {
     "bytes": ("text",),
     "list": (),
     "struct": (),
+    "map": (),
 }
 """The families that a cast accepts, by family of the target type."""
 

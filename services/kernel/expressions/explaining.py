@@ -14,6 +14,7 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
+from holdfast.services.kernel.codecs.maps import is_map
 from holdfast.services.kernel.expressions import advice, function_advice, type_words
 from holdfast.services.kernel.expressions.own_calls import MARK
 from holdfast.services.kernel.expressions.own_times import UNITS
@@ -93,6 +94,8 @@ def _members(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
     """Mistakes with texts in square brackets, which other dialects use for members of structs and values of maps."""
     for shown, name, member in _IN_BRACKETS.findall(text):
         kind = schema.get(name.strip('"'))
+        if is_map(kind):
+            continue
         if not isinstance(kind, pl.Struct):
             yield f"{shown}: square brackets take an item of a list, by its number"
             continue
@@ -110,6 +113,11 @@ def _items(text: str, schema: Mapping[str, pl.DataType]) -> Iterator[str]:
     """
     for shown, name, index in _INDEXED.findall(advice.without_texts(text)):
         kind, of_index = schema.get(name.strip('"')), schema.get(index.strip('"'))
+        if is_map(kind):
+            if of_index != pl.String and (of_index is not None or not index.isidentifier()):
+                given = index if of_index is None else f"{index} is {type_words.in_words(of_index)}"
+                yield f"{shown}: {name} is a map, whose keys are texts: `{name}['{index.strip()}']`, and {given}"
+            continue
         if isinstance(kind, pl.Struct):
             member = f"{name}.{kind.fields[0].name}"
             yield f"{name} is a struct, whose members are written with a dot: `{member}`, not {shown}"
@@ -253,6 +261,8 @@ def _cast(sides: list[tuple[str, pl.DataType]]) -> str:
     if one == other == pl.String:
         return f": write `{sides[0][0]} || {sides[1][0]}` for one text behind the other"
     for text, kind in sides:
+        if is_map(kind):
+            return f": take a value of the map, `MAP_GET({text}, 'key')`"
         if isinstance(kind, pl.Struct):
             return f": take a member of the struct, `{text}.{kind.fields[0].name}`"
     texts = [side for side in sides if side[1] == pl.String]
@@ -314,6 +324,8 @@ def _no_member(text: str, kind: pl.DataType, member: str) -> str:
     if isinstance(kind, pl.Struct):
         known = [field.name for field in kind.fields]
         return f"{text} has no member '{member}' ({suggest(member, known) or 'known: ' + ', '.join(known)})"
+    if is_map(kind):
+        return f"{text} is a map, whose values have no names: write `MAP_GET({text}, '{member}')`"
     hint = f": write `JSON_EXTRACT_STRING({text}, '$.a')` for JSON" if kind == pl.String else ""
     return f"{text} is {type_words.in_words(kind)}, which has no members{hint}"
 

@@ -28,7 +28,10 @@ _json_path = _same("write `JSON_EXTRACT_STRING({0}, '$.a')`: a text without quot
 _format = _same("write `STRFTIME({0}, '%Y-%m-%d')`, with the letters of strftime")
 _parsed = _same("write `STRPTIME({0}, '%Y-%m-%d %H:%M:%S')`, with the letters of strftime")
 _seconds = _same("write `EPOCH({0})`, seconds since 1970")
-_no_map = _same("there are no maps: make a struct, `NAMED_STRUCT('a', {0})`, or read one from JSON with a struct<...>")
+_map_of = _same("write `MAP_FROM_LISTS(ARRAY['a'], ARRAY[{0}])`, a list of keys and one of values")
+_map_part = _same(
+    "maps have MAP_GET, MAP_KEYS, MAP_VALUES, MAP_ENTRIES and MAP_CONTAINS; a Python operator can do more"
+)
 _python = _same("a Python operator can compute it")
 _host = _same("write `REGEXP_EXTRACT({0}, '^[a-z]+://([^/:?#]+)', 1)`, the host")
 _hash = _same("write `HASH64({0})`, a hash of 64 bits, or `SHA256({0})`")
@@ -122,10 +125,13 @@ FUNCTIONS: Mapping[str, Advise] = {
     "btrim": _same("write `TRIM({0})`"),
     "array": _same("write `ARRAY[{0}]`, in square brackets"),
     "struct_pack": _same("write `NAMED_STRUCT('a', 1)`, a name and a value by turns"),
-    "map": _no_map,
-    "map_from_arrays": _no_map,
-    "map_keys": _no_map,
-    "map_values": _no_map,
+    "create_map": _map_of,
+    "object_construct": _map_of,
+    "map_concat": _map_part,
+    "map_filter": _map_part,
+    "transform_keys": _map_part,
+    "transform_values": _map_part,
+    "map_zip_with": _map_part,
     "sha512": _same("write `SHA256({0})`, a hash of 256 bits"),
     "fnv": _hash,
     "encode": _same("write `TO_BASE64({0})` or `TO_HEX({0})`"),

@@ -60,6 +60,8 @@ def _known(value: pl.Expr, *parts: pl.Expr) -> pl.Expr:
     return pl.when(pl.all_horizontal(part.is_not_null() for part in parts)).then(value)
 
 
+ITEM = tree(pl.sql_expr("_list[_item]"))
+"""The item of a list, or the value of a map, at a place that is no literal number."""
 NEAR = tree(pl.col("_index").clip(-(2**62)))
 """The position in a list, never the least 64-bit integer: at it polars panics in a batch of one row."""
 PADDED = tree(pl.when(_COUNT <= MOST_LETTERS).then(_COUNT.clip(0)))

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import polars as pl
 from polars.exceptions import InvalidOperationError
 
+from holdfast.services.kernel.codecs.maps import is_map, value_of
 from holdfast.services.kernel.expressions.type_words import item_of
 
 Node = Any
@@ -44,6 +45,10 @@ def _is_time(kind: pl.DataType) -> bool:
 
 
 def _is_list(kind: pl.DataType) -> bool:
+    return isinstance(kind, pl.List) and not is_map(kind)
+
+
+def _has_items(kind: pl.DataType) -> bool:
     return isinstance(kind, pl.List)
 
 
@@ -72,6 +77,7 @@ _TAKES: Mapping[str, tuple[Takes, ...]] = {
     "TemporalExpr": (_is_time, lambda kind: True),
     "ListExpr": (_is_list, lambda kind: True),
     "Get": (_is_list, _is_integer),
+    "Length": (_has_items,),
     "Sum": (_is_list_of_numbers,),
     "Mean": (_is_list_of_numbers,),
 }
@@ -89,6 +95,12 @@ def check_parts(kinds: Mapping[str, pl.DataType]) -> None:
     InvalidOperationError.
     """
     if not all(kind == pl.Null or _PARTS[name](kind) for name, kind in kinds.items()):
+        raise InvalidOperationError("types of arguments that the function does not take")
+
+
+def check_list(kind: pl.DataType) -> None:
+    """Checks that a value whose items are computed is a list. Raises InvalidOperationError for a map."""
+    if is_map(kind):
         raise InvalidOperationError("types of arguments that the function does not take")
 
 
@@ -154,6 +166,8 @@ def comparable(one: pl.DataType, other: pl.DataType) -> bool:
         return True
     if _is_time(one) and _is_time(other):
         return True
+    if is_map(one) and is_map(other):
+        return comparable(value_of(one), value_of(other))
     if isinstance(one, pl.List) and isinstance(other, pl.List):
         return pl.Null in (item_of(one), item_of(other)) or comparable(item_of(one), item_of(other))
     return one == other or (isinstance(one, pl.Duration) and isinstance(other, pl.Duration))

@@ -12,7 +12,9 @@ from typing import Any
 
 import polars as pl
 
+from holdfast.services.kernel.codecs.maps import is_map, map_of
 from holdfast.services.kernel.expressions.own_calls import MARK
+from holdfast.services.kernel.expressions.own_maps import OF_MAPS, Key
 from holdfast.services.kernel.expressions.own_times import OF_TIMES, TIMESTAMP
 from holdfast.services.kernel.expressions.own_values import OF_VALUES, Typed
 from holdfast.services.kernel.expressions.refused import Refused
@@ -23,14 +25,14 @@ from holdfast.services.kernel.functions.function import Function, Parameter
 Node = Any
 WORDS = {
     "text": "a text", "int": "a whole number", "number": "a number", "bool": "true or false", "time": "a time",
-    "timestamp": "a time", "date": "a date", "list": "a list",
+    "timestamp": "a time", "date": "a date", "list": "a list", "map": "a map", "key": "a text",
 }  # fmt: skip
 """The words for an argument, by the kind of its parameter."""
 _AS: dict[str, pl.DataType] = {
     "text": pl.String(), "int": pl.Int64(), "number": pl.Float64(), "timestamp": TIMESTAMP, "date": pl.Date(),
-    "bool": pl.Boolean(),
+    "bool": pl.Boolean(), "key": pl.String(),
 }  # fmt: skip
-_BUILDERS: dict[str, Callable[..., Any]] = {**OF_VALUES, **OF_TIMES}
+_BUILDERS: dict[str, Callable[..., Any]] = {**OF_VALUES, **OF_TIMES, **OF_MAPS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,16 +103,20 @@ def _argument(function: Function, parameter: Parameter, index: int, node: Node, 
         raise Refused(f"needs {form} written out for '{parameter.name}': {function.name} is {function.signature}")
     column = pl.col(f"_{index}")
     if kind == pl.Null:
-        kind = {"time": TIMESTAMP, "list": pl.List(pl.Int64()), **_AS}.get(parameter.kind, kind)
+        kind = {"time": TIMESTAMP, "list": pl.List(pl.Int64()), "map": map_of(pl.Int64()), **_AS}.get(
+            parameter.kind, kind
+        )
         column = column.cast(kind)
     if not suits(parameter.kind, kind):
         raise Refused(
             f"gives {function.name} {in_words(kind)} where it takes {WORDS[parameter.kind]}: it is "
             f"{function.signature}{_cast(parameter.kind, kind)}"
         )
+    if parameter.kind == "key":
+        return Key(column, isinstance(written(node), str))
     wanted = _AS.get(parameter.kind)
     if parameter.kind == "any" or wanted is None or kind == wanted:
-        return Typed(column, kind) if parameter.kind in ("any", "time", "list") else column
+        return Typed(column, kind) if parameter.kind in ("any", "time", "list", "map") else column
     return column.cast(wanted, strict=False)
 
 
@@ -123,7 +129,9 @@ def suits(wanted: str, kind: pl.DataType) -> bool:
     if wanted in ("time", "timestamp"):
         return isinstance(kind, pl.Datetime) or kind == pl.Date
     if wanted == "list":
-        return isinstance(kind, pl.List)
+        return isinstance(kind, pl.List) and not is_map(kind)
+    if wanted == "map":
+        return is_map(kind)
     return wanted not in _AS or kind == _AS[wanted]
 
 

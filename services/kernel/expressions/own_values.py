@@ -11,6 +11,7 @@ import polars as pl
 import pyarrow.compute as pc
 import xxhash
 
+from holdfast.services.kernel.codecs.maps import KEY, is_map
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 
 MOST_BYTES = 1_000_000
@@ -95,6 +96,9 @@ def _list(*values: Typed) -> pl.Expr:
         kind = pl.Float64()
     elif any(one != kind for one in kinds):
         raise Refused("makes a list of values of several types: cast them to one")
+    if is_map(kind):  # polars would make one list of the entries of all
+        each = pl.concat_list([pl.struct(one.value.cast(kind).alias(KEY)) for one in values])
+        return each.list.eval(pl.element().struct.field(KEY))
     return pl.concat_list([one.value.cast(kind) for one in values])
 
 

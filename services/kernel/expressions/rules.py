@@ -26,13 +26,15 @@ from typing import Any
 import polars as pl
 
 from holdfast.services.kernel.codecs import timestamps
+from holdfast.services.kernel.codecs.maps import is_map, value_of
 from holdfast.services.kernel.codecs.plain_values import inside
 from holdfast.services.kernel.expressions import casts, decimals, operands, own_functions
-from holdfast.services.kernel.expressions.meanings import NEAR, PADDED, Node, meant, tree
+from holdfast.services.kernel.expressions.meanings import ITEM, NEAR, PADDED, Node, matched, meant, tree
 from holdfast.services.kernel.expressions.operands import ANY_WORDS, Words
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
 from holdfast.services.kernel.expressions.type_words import in_words, item_of
+from holdfast.services.kernel.functions.catalogue import BY_NAME
 
 _OTHER_ROWS = ("Agg", "Over", "Rolling", "Explode", "Window")
 _DIVISIONS = ("Div", "Rem", "IntDiv", "RustDivide", "TrueDivide", "FloorDivide", "Modulus")
@@ -95,6 +97,8 @@ class _Rules:
             return _Unchecked(node, _NULL_IF_NAN) if self.type_of(node).is_float() else node
         if (call := own_functions.call_of(node)) is not None:
             return self._own(call)
+        if (at := matched(ITEM, node)) is not None and is_map(self.type_of(self.node(at["_list"]))):
+            return self._own(own_functions.Call(BY_NAME["MAP_GET"], [at["_list"], at["_item"]]))
         if (found := meant(node)) is not None:
             template, parts = found
             given = {name: _checked(self.node(part)) for name, part in parts.items()}
@@ -104,7 +108,9 @@ class _Rules:
             sides = {side: _checked(self.node(node["BinaryExpr"][side])) for side in ("left", "right")}
             return {"BinaryExpr": node["BinaryExpr"] | sides}
         if "Eval" in node:  # Eval works on elements, and the schema describes columns
-            return {"Eval": node["Eval"] | {"expr": _checked(self.node(node["Eval"]["expr"]))}}
+            items = _checked(self.node(node["Eval"]["expr"]))
+            operands.check_list(self.type_of(items))
+            return {"Eval": node["Eval"] | {"expr": items}}
         if _is_exact(node):
             return self._cast(node)
         node = {name: self.node(value) for name, value in node.items()}
@@ -450,6 +456,8 @@ _RULES: dict[str, Callable[[_Rules, Node], Node]] = {
 def _family(kind: pl.DataType) -> str:
     if kind.is_numeric():
         return "number"
+    if is_map(kind):
+        return f"map of {_family(value_of(kind))}"
     if isinstance(kind, pl.List):
         return f"list of {_family(item_of(kind))}"
     return "text" if kind == pl.String else "time" if isinstance(kind, pl.Datetime) or kind == pl.Date else str(kind)

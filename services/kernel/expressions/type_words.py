@@ -6,6 +6,8 @@ import re
 
 import polars as pl
 
+from holdfast.services.kernel.codecs.maps import is_map
+
 
 def item_of(kind: pl.List) -> pl.DataType:
     """The type of a list's items."""
@@ -21,6 +23,8 @@ def in_words(kind: pl.DataType) -> str:
     for some, words in ((pl.String, "text"), (pl.Boolean, "true or false"), (pl.Date, "a date"), (pl.Binary, "bytes")):
         if kind == some:
             return words
+    if is_map(kind):
+        return "a map"
     for nested, words in ((pl.Datetime, "a time"), (pl.Duration, "a span of time"), (pl.List, "a list")):
         if isinstance(kind, nested) or kind == nested:
             return words

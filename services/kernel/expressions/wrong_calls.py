@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
+from holdfast.services.kernel.codecs.maps import is_map
 from holdfast.services.kernel.expressions import brackets, own_functions, refused, type_words
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 from holdfast.services.kernel.functions.function import Function, Parameter
@@ -254,6 +255,10 @@ def _hint(text: str, kind: pl.DataType, wanted: str) -> str:
         if kind == pl.String:
             return f"; write `CAST({text} AS TIMESTAMP)` for the text as a time"
         return f"; write `TO_TIMESTAMP({text})` for seconds as a time" if kind.is_numeric() else ""
+    if wanted == "list" and is_map(kind):
+        return f"; `MAP_KEYS({text})`, `MAP_VALUES({text})` and `MAP_ENTRIES({text})` are lists"
+    if wanted == "text" and is_map(kind):
+        return f"; `MAP_GET({text}, 'key')` takes a map"
     if wanted == "text" and isinstance(kind, pl.List):
         return f"; `ARRAY_LENGTH({text})`, `ARRAY_TO_STRING({text}, ',')` and `{text}[1]` take a list"
     if wanted == "text" and not kind.is_nested() and kind != pl.Binary:

@@ -16,7 +16,7 @@ GROUPS: Mapping[str, tuple[Function, ...]] = {
     "Numbers": NUMBERS,
     "Texts": TEXTS,
     "Times": TIMES,
-    "Values, lists and structs": VALUES,
+    "Values, lists, structs and maps": VALUES,
 }
 OF_ONE_ROW = (*NUMBERS, *TEXTS, *TIMES, *VALUES)
 BY_NAME: Mapping[str, Function] = {name: one for one in OF_ONE_ROW for name in one.names}

@@ -1,9 +1,10 @@
-"""Functions of values of any type, of lists and of structs."""
+"""Functions of values of any type, of lists, structs and maps."""
 
 from __future__ import annotations
 
 from holdfast.services.kernel.functions.function import Function
 
+_MAP = "MAP_FROM_LISTS(ARRAY['b', 'a'], ARRAY[2, 1])"
 _LIST = "STRING_TO_ARRAY('c,a,a', ',')"
 VALUES = (
     Function("CAST(value AS type) -> type",
@@ -26,9 +27,10 @@ VALUES = (
              "LIST_VALUE(1, 2)", [1, 2], ("MAKE_ARRAY",)),
     Function("NAMED_STRUCT('name', value: any...) -> struct", "A struct of names and values, in turn.",
              "NAMED_STRUCT('a', 1, 'b', 'x')", {"a": 1, "b": "x"}),
-    Function("ARRAY_LENGTH(list: list) -> int", "The number of items.", f"ARRAY_LENGTH({_LIST})", 3,
-             ("CARDINALITY", "LIST_LENGTH")),
-    Function("ARRAY_GET(list: list, n: int) -> any", "The n-th item, from 1, or from the end, -1; also `list[1]`.",
+    Function("ARRAY_LENGTH(list: list) -> int", "The number of items, or of entries of a map.",
+             f"ARRAY_LENGTH({_LIST})", 3, ("CARDINALITY", "LIST_LENGTH")),
+    Function("ARRAY_GET(list: list, n: int) -> any",
+             "The n-th item, from 1, or from the end, -1; also `list[1]`. With a map and a key it is MAP_GET.",
              f"ARRAY_GET({_LIST}, 1)", "c", ("ELEMENT_AT", "LIST_EXTRACT")),
     Function("ARRAY_CONTAINS(list: list, item: any) -> bool", "Whether an item is in the list.",
              f"ARRAY_CONTAINS({_LIST}, 'a')", True, ("LIST_CONTAINS",)),
@@ -52,4 +54,19 @@ VALUES = (
              "LIST_CONCAT(LIST_VALUE(1), LIST_VALUE(2))", [1, 2], ("ARRAY_CONCAT",)),
     Function("LIST_SLICE(list: list, from: int, to: int) -> list", "The items from a place to another, from 1.",
              f"LIST_SLICE({_LIST}, 1, 2)", ["c", "a"], ("ARRAY_SLICE",)),
+    Function("MAP_FROM_LISTS(keys: list, values: list) -> map",
+             "A map of a list of keys, which are texts, and one of as many values; null where a key is null or there "
+             "twice.",
+             _MAP, {"a": 1, "b": 2}, ("MAP", "MAP_FROM_ARRAYS")),
+    Function("MAP_FROM_ENTRIES(entries: list) -> map",
+             "A map of a list of structs of `key` and `value`; null where a key is null or there twice.",
+             "MAP_FROM_ENTRIES(ARRAY[NAMED_STRUCT('key', 'a', 'value', 1)])", {"a": 1}),
+    Function("MAP_GET(map: map, key: key) -> any", "The value of a key, null where it is not there; also `map['key']`.",
+             f"MAP_GET({_MAP}, 'b')", 2, ("MAP_VALUE",)),
+    Function("MAP_CONTAINS(map: map, key: text) -> bool", "Whether a key is in the map.", f"MAP_CONTAINS({_MAP}, 'c')",
+             False, ("MAP_CONTAINS_KEY",)),
+    Function("MAP_KEYS(map: map) -> list", "The keys, in the order of their bytes.", f"MAP_KEYS({_MAP})", ["a", "b"]),
+    Function("MAP_VALUES(map: map) -> list", "The values, in the order of their keys.", f"MAP_VALUES({_MAP})", [1, 2]),
+    Function("MAP_ENTRIES(map: map) -> list", "The entries as structs of `key` and `value`, in the order of the keys.",
+             f"MAP_ENTRIES({_MAP})", [{"key": "a", "value": 1}, {"key": "b", "value": 2}]),
 )  # fmt: skip

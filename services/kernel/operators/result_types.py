@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from holdfast.services.kernel.codecs.maps import is_map
 from holdfast.services.kernel.expressions import type_words
 from holdfast.services.kernel.expressions.parsing import ExpressionError
 from holdfast.services.kernel.operators.collected import COLLECTING
@@ -61,6 +62,8 @@ def _of_collected(function: str, kind: pl.DataType, text: str) -> pl.DataType:
 
 def _taken_out(text: str, kind: pl.DataType) -> str:
     """A hint on how to take a plain value from a nested one."""
+    if is_map(kind):
+        return f": take one value, `MAP_GET({text}, 'key')`"
     if isinstance(kind, pl.List):
         return f": take one element, `{text}[1]`"
     return f": take one field, `{text}.{kind.fields[0].name}`" if isinstance(kind, pl.Struct) and kind.fields else ""

@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.services.kernel.codecs.fields import dtype, members, nullable, required
+from holdfast.services.kernel.codecs.maps import holds_map
 
 if TYPE_CHECKING:
     pass
@@ -83,7 +84,8 @@ def decoder(layout: Layout) -> Callable[[bytes], Any]:
 
 def layout_of(form: str, type: str, ttl_s: float | None, key: str = "") -> Layout:
     """The layout of a declared state. Raises ValueError for an unknown type or an invalid time to live."""
-    dtype(type)
+    if holds_map(dtype(type)):
+        raise ValueError(f"a state holds no {type.strip()}: state.map is a map of a key, with items by text or int")
     if key and key not in ITEM_KEYS:
         raise ValueError(f"keys of a map's items are {' or '.join(ITEM_KEYS)}, not {key}")
     if ttl_s is not None and (isinstance(ttl_s, bool) or not ttl_s > 0):

@@ -1,4 +1,4 @@
-"""unnest: a row for each item of a list, with the other columns and the event time of its row.
+"""unnest: a row for each item of a list or entry of a map, with the other columns and the event time of its row.
 
 Source: JOBS "operators".
 """
@@ -12,7 +12,8 @@ import polars as pl
 from holdfast.schemas.job_operators import Unnest as UnnestSpec
 from holdfast.schemas.operator_settings import UnnestSettings
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.fields import optional, required, schema, with_time
+from holdfast.services.kernel.codecs.fields import map_value, optional, required, schema, with_time
+from holdfast.services.kernel.codecs.maps import SHOWN_KEY, SHOWN_VALUE, is_map
 from holdfast.services.kernel.operators.kind import Fields, OperatorKind, Problems, Stream
 from holdfast.services.kernel.operators.operator import BatchContext, Operator, Outcome
 from holdfast.services.kernel.plurals import with_article
@@ -30,11 +31,13 @@ class UnnestKind(OperatorKind[UnnestSettings]):
     def describe(self, settings: UnnestSettings, inputs: Sequence[Stream]) -> Stream:
         problems, fields, wanted = Problems(), inputs[0].fields, settings.unnest
         column = wanted.column
-        if problems.column("unnest.column", column, fields) and not required(fields[column]).startswith("list<"):
+        if problems.column("unnest.column", column, fields) and not required(fields[column]).startswith(
+            ("list<", "map<")
+        ):
             hint = "STRING_TO_ARRAY in a select makes a list of a text" if required(fields[column]) == "string" else ""
-            problems.add("unnest.column", f"'{column}' is {with_article(fields[column])}, not a list", hint)
+            problems.add("unnest.column", f"'{column}' is {with_article(fields[column])}, not a list or a map", hint)
         problems.check()
-        item, made = required(fields[column])[len("list<") : -1].strip(), Fields()
+        item, made = _item(required(fields[column])), Fields()
         for name, kind in fields.items():
             if name == column:
                 kind = optional(item) if wanted.keep_empty else item
@@ -51,8 +54,15 @@ class UnnestKind(OperatorKind[UnnestSettings]):
         return Unnest(wanted.column, wanted.into, wanted.position, wanted.keep_empty, output=schema(plan.fields))
 
 
+def _item(text: str) -> str:
+    """The type of what a row is made of: an item of a list, or an entry of a map."""
+    if text.startswith("map<"):
+        return f"struct<{SHOWN_KEY}: string, {SHOWN_VALUE}: {map_value(text)}>"
+    return text[len("list<") : -1].strip()
+
+
 class Unnest:
-    """A task of unnest. Rows keep their order, items that of their list.
+    """A task of unnest. Rows keep their order, items that of their list, entries that of their keys.
 
     Args:
         into: the name of the column in the output; None: unchanged.
@@ -80,5 +90,8 @@ class Unnest:
             places = pl.int_ranges(1, pl.col(self._column).list.len() + 1)
             rows = rows.with_columns(places.alias(self._position))
             exploded.append(self._position)
-        made = rows.explode(exploded).rename({self._column: self._into})
+        made = rows.explode(exploded)
+        if is_map(rows.schema[self._column]):
+            made = made.with_columns(pl.col(self._column).struct.rename_fields([SHOWN_KEY, SHOWN_VALUE]))
+        made = made.rename({self._column: self._into})
         return Outcome(made.select(pl.col(name).cast(kind) for name, kind in self._nothing.schema.items()))

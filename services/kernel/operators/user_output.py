@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from holdfast.services.kernel.codecs import maps
 from holdfast.services.kernel.codecs.fields import dtype, nullable, schema, text_of, widens, with_time
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.operators.operator import TIME
@@ -81,6 +82,11 @@ def _column(rows: pl.DataFrame, name: str, text: str, output: str) -> pl.Series:
     if name not in rows.columns:
         raise OutputError(f"the {output} has no column '{name}', it has {', '.join(rows.columns) or 'none'}")
     column, wanted = rows[name], dtype(text)
+    if maps.holds_map(wanted) and maps.may_be_map(column.dtype, wanted):
+        made = maps.canonical(pl.col(name), column.dtype, wanted)
+        column = column.to_frame(name).select(made.alias(name)).to_series()
+        if any(maps.holds_null_key(value, wanted) for value in column):
+            raise OutputError(f"the {output}'s column '{name}' holds a map with a key that is null")
     if column.dtype != wanted:
         if not widens(column.dtype, wanted):
             raise OutputError(f"the {output}'s column '{name}' is {_name(column.dtype)}, not {text}")

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from holdfast.services.kernel.codecs.fields import required
+from holdfast.services.kernel.codecs.maps import SHOWN_KEY, SHOWN_VALUE
 from holdfast.services.kernel.operators import join_keys
 from holdfast.services.planning.sql import conditions
 from holdfast.services.planning.sql.conditions import LEFT, RIGHT, Conditions, Equal
-from holdfast.services.planning.sql.relation import Gone, Names, Relation, look_up, named, written
-from holdfast.services.planning.sql.statement import conjuncts
+from holdfast.services.planning.sql.relation import Gone, Names, Relation, look_up, named, quoted, written
+from holdfast.services.planning.sql.statement import Statement, conjuncts
 from holdfast.services.planning.sql.windows import check_time
 
 if TYPE_CHECKING:
@@ -273,7 +275,9 @@ def _seconds(us: int) -> float | int:
 
 
 def _unnested(planner: Planner, left: Relation, join: exp.Join) -> Relation:
-    """Adds an operator that makes a row for each item of a list."""
+    """Adds an operator that makes a row for each item of a list or entry of a map. Two names for the parts of an entry
+    take a select behind it.
+    """
     statement, unnest = planner.statement, join.this
     given = unnest.expressions
     on = [one for one in conjuncts(join.args.get("on")) if not (isinstance(one, exp.Boolean) and one.this)]
@@ -292,7 +296,7 @@ def _unnested(planner: Planner, left: Relation, join: exp.Join) -> Relation:
     names = [] if alias is None else [one.name for one in alias.columns] or [alias.name]
     if not any(names):
         raise statement.refused(node, "the item has no name", "UNNEST(tags) AS t(tag)")
-    if len(names) > 1:
+    if len(names) > 2:
         hint = "UNNEST(tags) WITH ORDINALITY AS t(tag, place) has the place of the item, too"
         raise statement.refused(node, f"an item is one column, and there are names for {len(names)}", hint)
     if on and join.side:
@@ -308,13 +312,32 @@ def _unnested(planner: Planner, left: Relation, join: exp.Join) -> Relation:
     else:
         column = found.column
     position = unnest.args.get("offset")
-    asked = {"column": column, "into": names[0], "keep_empty": join.side == "LEFT"}
+    into = names[0] if len(names) == 1 else _entry_of(statement, node, left, column)
+    asked = {"column": column, "into": into, "keep_empty": join.side == "LEFT"}
     if isinstance(position, exp.Identifier):
         asked["position"] = position.name
     made = planner.chain.add("unnest", {"unnest": asked, "input": left.producer}, [left], place)
+    if len(names) > 1:
+        parts = [
+            f"{into}.{part} AS {quoted(name, bare=True)}"
+            for part, name in zip((SHOWN_KEY, SHOWN_VALUE), names, strict=True)
+        ]
+        raw = {"select": [f"* EXCEPT ({into})", *parts], "input": made.producer}
+        made = planner.chain.add("entries", raw, [made], place)
     gone = Gone(f"'{column}' is a row for each item now", f"name the item, {names[0]}")
-    after = {one: gone if one == column and one != names[0] else one for one in left.fields}
-    own = [names[0], *([position.name] if isinstance(position, exp.Identifier) else [])]
+    after = {one: gone if one == column and one not in names else one for one in left.fields}
+    own = [*names, *([position.name] if isinstance(position, exp.Identifier) else [])]
     scopes = {name: _through(some, after) for name, some in left.scopes.items()}
     made = planner.chain.relation(made.producer, made.stream, {**scopes, alias.name: {one: one for one in own}})
     return planner.filtered(made, on, "on")
+
+
+def _entry_of(statement: Statement, node: exp.Expr, left: Relation, column: str) -> str:
+    """A name for the entry of a map before its key and value become columns. Raises QueryRefused for a list."""
+    if not required(left.fields[column]).startswith("map<"):
+        hint = "UNNEST(tags) WITH ORDINALITY AS t(tag, place) has the place of the item, too"
+        raise statement.refused(node, "an item is one column, and there are names for 2", hint)
+    name = "entry"
+    while name in left.fields:
+        name += "_"
+    return name

@@ -48,7 +48,8 @@ def test_the_newest_schema_of_the_topics_subject_or_of_the_one_that_is_named_giv
     registry: Registry,
 ) -> None:
     given = with_fields(job(), lambda: registry, lambda: AT_ONCE)
-    assert given["sources"]["orders"]["fields"] == {"id": {"type": "int", "from": "_id"}, "price": "float?"}
+    fields = {"id": {"type": "int", "from": "_id"}, "price": "float?", "labels": "map<string, int>"}
+    assert given["sources"]["orders"]["fields"] == fields
     assert not check(interpret(given), []).problems
     named = with_fields(job(format="json-schema", subject="shop.Order"), lambda: registry, lambda: AT_ONCE)
     assert named["sources"]["orders"]["fields"] == {"a": "int?"}

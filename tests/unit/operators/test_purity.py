@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast import Context, PythonOperator, State
 from holdfast.services.kernel.codecs.fields import DELETED
+from holdfast.services.kernel.codecs.maps import entries
 from holdfast.services.kernel.operators.catalogue import KINDS, Stream
 from tests.support.examples import examples
 from tests.support.other_process import OtherProcess
@@ -113,6 +114,16 @@ CASES: dict[str, tuple[str, dict[str, Any], list[Stream]]] = {
     "dedup by floats": ("dedup", {"dedup": {"within_s": 3}, "key": ["f", "b"]}, [Stream(FIELDS)]),
     "pace": ("pace", {"pace": {"every_s": 3}}, [Stream(FIELDS, ("k", "f"))]),
     "unnest": ("unnest", {"unnest": UNNEST}, [Stream({**FIELDS, "l": "list<float?>?"})]),
+    "unnest of a map": (
+        "unnest",
+        {"unnest": UNNEST | {"column": "m"}},
+        [Stream({**FIELDS, "m": "map<string, int?>?"})],
+    ),
+    "select of maps": (
+        "select",
+        {"select": ["m", "m[k] AS v", "MAP_FROM_LISTS(ARRAY[host, k], ARRAY[id, n]) AS made", "MAP_KEYS(m) AS keys"]},
+        [Stream({**FIELDS, "m": "map<string, int?>?"})],
+    ),
     "union of unlike streams": ("union", {"union": ["l", "r"], "fill_missing": True}, [Stream(FIELDS), Stream(RIGHT)]),
     "union": ("union", {"union": ["l", "r"]}, [Stream(FIELDS), Stream(FIELDS)]),
     "python": ("python", {"python": "tests.golden.sessions:Gaps", "key": ["src"], "params": {}}, [Stream(FIELDS)]),
@@ -140,6 +151,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "host": st.sampled_from(["a.example", "b.example", "c.example", "d.example"]),
     "other": st.none() | st.floats(),
     "l": st.none() | st.lists(st.none() | st.floats(), max_size=3),
+    "m": st.none() | st.dictionaries(st.sampled_from(["", "1", "a", "ä"]), st.none() | st.integers(-3, 3)).map(entries),
     DELETED: st.sampled_from([None, None, True]),
 }
 VALUES |= {"output": st.sampled_from("ab"), "a.n": VALUES["n"], "a.k": VALUES["k"], "b.f": VALUES["f"]}

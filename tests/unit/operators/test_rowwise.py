@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.services.kernel.codecs.maps import entries
 from holdfast.services.kernel.errors import InvalidRecord, JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
@@ -174,6 +175,39 @@ def test_rows_without_items_may_stay() -> None:
     harness = Harness("unnest", {"unnest": wanted}, ITEMS)
     assert harness.plan.fields == {"a": "int", "l": "struct<x: int, y: string?>?", "at": "int?"}
     assert [(row["a"], row["at"]) for row in harness.run(LISTS)] == [(1, 1), (1, 2), (2, None), (3, None)]
+
+
+def test_each_entry_of_a_map_is_a_row_with_its_key_and_value() -> None:
+    wanted = {"column": "m", "into": "entry", "position": "at", "keep_empty": True}
+    harness = Harness("unnest", {"unnest": wanted}, {"a": "int", "m": "map<string, int?>?"})
+    assert harness.plan.fields == {"a": "int", "entry": "struct<key: string, value: int?>?", "at": "int?"}
+    given = [{"a": a, "m": None if m is None else entries(m), "_time": 5} for a, m in enumerate(MAPS)]
+    assert [(row["a"], row["entry"], row["at"]) for row in harness.run(given)] == [
+        (0, {"key": "", "value": None}, 1),
+        (0, {"key": "b", "value": 2}, 2),
+        (1, None, None),
+        (2, None, None),
+    ]
+    said = problems("unnest", {"unnest": wanted | {"column": "a"}}, {"a": "int"})
+    assert "not a list or a map" in said["unnest.column"]
+
+
+MAPS: list[Any] = [{"b": 2, "": None}, {}, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "params", "path"),
+    [
+        ("aggregate", {"aggregate": {"n": "count()"}, "key": ["m"], "emit": "updates"}, "key[0]"),
+        ("aggregate", {"aggregate": {"n": "max(m)"}, "key": ["a"], "emit": "updates"}, "aggregate.n"),
+        ("aggregate", {"aggregate": {"n": "count_distinct(m)"}, "key": ["a"], "emit": "updates"}, "aggregate.n"),
+        ("top", {"top": {"k": 1, "by": "m"}}, "top.by"),
+        ("dedup", {"dedup": {"within_s": 1}, "key": ["m"]}, "key[0]"),
+    ],
+)
+def test_a_map_is_no_key_and_has_no_order(kind: str, params: dict[str, Any], path: str) -> None:
+    said = problems(kind, params, {"a": "int", "m": "map<string, int>"})[path]
+    assert "take out what distinguishes rows" in said or "take one value, `MAP_GET(m, 'key')`" in said
 
 
 def test_a_union_fills_what_a_stream_lacks() -> None:

@@ -17,6 +17,7 @@ import pytest
 from holdfast.services.kernel.codecs.avro_schemas import NoSchema, fields, parse
 from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import nullable
+from holdfast.services.kernel.codecs.maps import entries
 from tests.support.avro import Known, avro, framed, record
 
 _LOOSE: Any = {"handle_unicode_errors": "replace"}
@@ -40,7 +41,7 @@ FIELDS = {
     "i": "int", "l": "int", "f": "float", "b": "bool", "raw": "bytes", "fixed": "bytes", "e": "string",
     "again": "string?", "d": "decimal(10,2)", "wide": "decimal(20,3)?", "many": "list<int?>", "day": "date",
     "ms": "timestamp", "local": "timestamp?", "one": "struct<x: string, y: float?>?",
-    "some": "list<struct<x: string, y: float?>>", "deep": "list<list<int>>",
+    "some": "list<struct<x: string, y: float?>>", "deep": "list<list<int>>", "unnamed": "map<string, string>",
 }  # fmt: skip
 
 
@@ -87,6 +88,8 @@ def test_every_value_reads_as_the_reference_wrote_it_whichever_fields_are_wanted
         assert found.refused == []
         for name in wanted:
             expected = [one[name] for one in rows]
+            if name == "unnamed":
+                expected = [entries(one) for one in expected]
             if name == "local":
                 expected = [one and one.replace(tzinfo=UTC) for one in expected]
             assert found.rows[name].to_list() == expected, name

@@ -79,7 +79,8 @@ def test_a_mistake_is_explained(text: str, message: str) -> None:
         ("bigint NOT NULL", "int"), ("double precision", "float"), ("timestamp with time zone", "timestamp"),
         ("numeric(10,2)", "decimal(10,2)"), ("Nullable(Int64)", "int?"), ("string | null", "string?"),
         ("datetime64[ns]", "timestamp"), ("LongType()", "int"), ("nvarchar(20)", "string"), ("json", "struct<...>"),
-        ("string[]", "list<string>"), ("Array(Nullable(String))", "list<string?>"), ("map<string,int>", "struct<...>"),
+        ("string[]", "list<string>"), ("Array(Nullable(String))", "list<string?>"),
+        ("map(string,bigint)", "map<string, int>"),
         ("ROW<a INT, b ARRAY<VARCHAR>>", "struct<a: int, b: list<string>>"), ("list<" * 30, "list<...>"),
     ],
 )  # fmt: skip

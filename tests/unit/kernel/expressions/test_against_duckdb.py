@@ -19,6 +19,7 @@ import pytest
 
 from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import text_of
+from holdfast.services.kernel.codecs.maps import KEY, VALUE
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, computing, result_type
 from tests.support.examples import few_examples
@@ -31,6 +32,9 @@ BATCHES = (33,) if few_examples() else (31, 32, 33, 1025)
 """Rows: around the bits of a word, and beyond 1,024. A batch of 10,000 took half of the time of this file."""
 OF_ONE_ROW = {"last_value"}
 """Functions of many rows, which polars takes for the value of the row where no window is written."""
+
+
+_AS_MAP = f"""map_from_entries(list_transform(q, lambda e: row(e."{KEY}", e."{VALUE}")))"""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +60,8 @@ def theirs(duck: Any, text: str, some: pl.DataFrame) -> list[Any]:
     """DuckDB's values; None where it raises at a row."""
     duck.register("given", some.with_columns(pl.col(pl.Datetime).dt.replace_time_zone(None)).to_arrow())
     try:
-        found: Any = pl.from_arrow(duck.execute(f"SELECT ({text}) AS v FROM given").to_arrow_table())
+        table = f"(SELECT * REPLACE ({_AS_MAP} AS q) FROM given)" if "q" in some.columns else "given"
+        found: Any = pl.from_arrow(duck.execute(f"SELECT ({text}) AS v FROM {table}").to_arrow_table())
         return plain(found["v"])
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
         raise

@@ -16,18 +16,18 @@ from tests.support.mistakes import mistake
 SCHEMA = schema(
     {
         "v": "int", "w": "float?", "s": "string", "t": "timestamp", "b": "bool", "tags": "list<string>",
-        "p": "struct<a: int>",
+        "p": "struct<a: int>", "m": "map<string, int>",
     }
 )  # fmt: skip
 RIGHT = {
     "text": "s", "number": "v", "int": "v", "float": "w", "bool": "b", "list": "tags", "time": "t", "timestamp": "t",
-    "any": "v", "written": "'a'", "digit": "1",
+    "any": "v", "written": "'a'", "digit": "1", "map": "m", "key": "s",
 }  # fmt: skip
-WRONG = {"text": "v", "any": "p"}
+WRONG = {"text": "v", "key": "v", "any": "p"}
 """Arguments by the kind of a parameter; a wrong one is a text where none is given here."""
 IN_HINTS = {
     "CAST", "EXTRACT", "EPOCH", "TO_TIMESTAMP", "DATE", "STRPTIME", "REGEXP_LIKE", "STRPOS", "SUBSTR", "ARRAY_LENGTH",
-    "ARRAY_TO_STRING",
+    "ARRAY_TO_STRING", "MAP_GET", "MAP_KEYS", "MAP_VALUES", "MAP_ENTRIES",
 }  # fmt: skip
 """Functions that answers tell people to use."""
 OF_LIBRARIES = (
