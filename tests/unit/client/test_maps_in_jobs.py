@@ -8,6 +8,9 @@ import polars as pl
 import pytest
 
 from holdfast import Context, Job, PythonOperator, State, dicts_of, map_column
+from holdfast.services.controller.spark_analysis import Describer
+from holdfast.services.kernel.errors import JobRejected
+from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.operators.user_output import OutputError, OutputShape
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
@@ -92,3 +95,11 @@ def test_rows_of_a_user_may_hold_entries_as_structs_and_no_null_key() -> None:
     with pytest.raises(OutputError, match="a key that is null"):
         shape.checked(pl.DataFrame({"m": [[{"key": None, "value": 1}]]}, schema_overrides=None).cast(
             {"m": pl.List(pl.Struct({"key": pl.String(), "value": pl.Int64()}))}), 0)  # fmt: skip
+
+
+def test_an_input_of_spark_with_a_map_is_refused_before_spark_is_asked() -> None:
+    def ask(question: Any) -> Any:
+        raise AssertionError("Spark is not asked")
+
+    with pytest.raises(JobRejected, match="MAP_ENTRIES"):
+        Describer(None, ask)("spark", {"spark": "module:function"}, [Stream({"tags": "list<map<string, int>>?"})])
