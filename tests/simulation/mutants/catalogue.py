@@ -492,7 +492,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(crash_at_a_tentative_batch_counts, "quarantine", 7, "deadly-lines", run_ms=6_000),
     Mutant(positions_ordered_by_batch_alone, "delivered", 5, "forks", run_ms=2_500),
     Mutant(standby_works_tentatively, "unbidden", 3, "standby-forks", run_ms=8_000),
-    Mutant(marker_waits_for_tentative_frames, "marker", 4, "forks"),
+    Mutant(marker_waits_for_tentative_frames, "marker", 201, "forks"),
     Mutant(stable_batches_wait_for_the_line, "outage open", 5, "forks", run_ms=2_500),
     Mutant(watermark_held_by_who_is_out, "held back", 1, "forks"),
     Mutant(line_works_though_nothing_is_out, "unbidden", 4, "outages", run_ms=1_500),
