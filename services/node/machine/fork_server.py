@@ -41,10 +41,8 @@ class Forked:
     """A process that a server has forked, and that is a child of ours."""
 
     def __init__(self, pid: int) -> None:
-        self.pid, self.returncode = pid, None
-
-    pid: int
-    returncode: int | None
+        self.pid = pid
+        self.returncode: int | None = None
 
     def wait(self) -> int:
         """Exit status, minus the signal's number if a signal ended it."""
@@ -66,7 +64,6 @@ class ForkServer:
         self._child: Child | None = None
         self._socket: socket.socket | None = None
         self._loaded, self._unfit = False, sys.platform != "linux"
-        self._environment: Mapping[str, str] = {}
         self._restarts, self._began_s, self._due_s = Restarts(), 0.0, 0.0
 
     @property
@@ -120,13 +117,11 @@ class ForkServer:
         with theirs:
             try:
                 own = {**ENVIRONMENT, **self._own}
-                child = Child(command, log=None, environment=own, descriptors={REQUESTS: (theirs.fileno(),)})
+                self._child = Child(command, log=None, environment=own, descriptors={REQUESTS: (theirs.fileno(),)})
             except OSError as error:
                 say(f"the fork server cannot be started: {error}")
                 self._due_s = time.monotonic() + self._restarts.delay_s(0)
                 self._forget()
-                return
-        self._child, self._environment = child, child.environment
 
     def _forget(self) -> None:
         if self._socket is not None:
@@ -137,8 +132,9 @@ class ForkServer:
         """A process that the server forked; None if there is no server that can."""
         self.loads(0)
         module = _module(launch.command)
-        fits = _at_start(launch.environment) == _at_start(self._environment)
-        if self._socket is None or not self._loaded or not module or not fits:
+        if self._socket is None or self._child is None or not self._loaded or not module:
+            return None
+        if _at_start(launch.environment) != _at_start(self._child.environment):
             return None
         request = Request(
             module=module,

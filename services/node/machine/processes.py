@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -44,8 +44,8 @@ class Launch:
     command: Sequence[str]
     output: int | None
     environment: Mapping[str, str]
-    directory: Path | None = None
-    descriptors: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    directory: Path | None
+    descriptors: Mapping[str, Sequence[int]]
 
 
 class Started(Protocol):
