@@ -16,8 +16,7 @@ from holdfast.schemas.analysis import Answer, Question
 from holdfast.schemas.operator_settings import SparkSettings, operator_settings
 from holdfast.schemas.plans import Problem, SparkInput, SparkPlan
 from holdfast.services.controller.analyst import Analyst, NoAnswer
-from holdfast.services.kernel.codecs.fields import dtype
-from holdfast.services.kernel.codecs.maps import holds_map
+from holdfast.services.kernel.codecs.fields import holding_maps
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
@@ -68,11 +67,10 @@ class Describer:
 
 def _maps(inputs: Sequence[Stream]) -> Iterator[Problem]:
     for given in inputs:
-        for column, text in given.fields.items():
-            if holds_map(dtype(text)):
-                message = f"column '{column}' of its input is {with_article(text)}, and rows for Spark hold no maps"
-                hint = f"a select before makes a list of structs, MAP_ENTRIES({column}); map_from_entries is its map"
-                yield Problem("spark", message, hint)
+        for column, text in holding_maps(given.fields):
+            message = f"column '{column}' of its input is {with_article(text)}, and rows for Spark hold no maps"
+            hint = f"a select before makes a list of structs, MAP_ENTRIES({column}); map_from_entries is its map"
+            yield Problem("spark", message, hint)
 
 
 def _question(settings: SparkSettings, inputs: Sequence[Stream], allow: Sequence[str] | None) -> Question:

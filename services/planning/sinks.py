@@ -13,8 +13,7 @@ import polars as pl
 from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.jobs import JobSpec, Sink
 from holdfast.schemas.plans import Problem
-from holdfast.services.kernel.codecs.fields import dtype, schema
-from holdfast.services.kernel.codecs.maps import holds_map
+from holdfast.services.kernel.codecs.fields import dtype, holding_maps, schema
 from holdfast.services.kernel.codecs.protobuf_messages import paths, unlike_names
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, names
 from holdfast.services.kernel.dataflow.sink_records import key_column
@@ -91,10 +90,9 @@ def _schema_problems(path: str, sink: Sink, rows: Stream) -> Iterator[Problem]:
 
 def map_problems(path: str, what: str, fields: Mapping[str, str]) -> Iterator[Problem]:
     """Problems of maps where only lists of structs can be written."""
-    for column, text in fields.items():
-        if holds_map(dtype(text)):
-            hint = f"a select before makes a list of structs, MAP_ENTRIES({column})"
-            yield Problem(path, f"column '{column}' is {with_article(text)}, and {what} hold no maps", hint)
+    for column, text in holding_maps(fields):
+        hint = f"a select before makes a list of structs, MAP_ENTRIES({column})"
+        yield Problem(path, f"column '{column}' is {with_article(text)}, and {what} hold no maps", hint)
 
 
 def _name_problems(path: str, format: str, fields: Mapping[str, str]) -> Iterator[Problem]:

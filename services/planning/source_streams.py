@@ -6,14 +6,12 @@ Source: JOBS "Field types", PROTOCOL 3.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
 from holdfast.schemas.job_operators import OperatorSpec
 from holdfast.schemas.jobs import ENVELOPED, REGISTERED, JobSpec, Source
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs import fields, metadata
 from holdfast.services.kernel.codecs.change_records import OP
-from holdfast.services.kernel.codecs.maps import holds_map
 from holdfast.services.kernel.dataflow import event_time
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
@@ -48,13 +46,9 @@ def source_problems(spec: JobSpec) -> Iterator[Problem]:
 
 
 def _map_problems(path: str, source: Source) -> Iterator[Problem]:
-    for column, text in source.in_value.items():
-        with suppress(ValueError):  # the check of the field names an unknown type
-            if holds_map(fields.dtype(text)):
-                hint = "list<struct<key: string, value: ...>>, and MAP_FROM_ENTRIES in a select"
-                yield Problem(
-                    f"{path}.{column}", f"is {with_article(text)}, and records of format arrow hold none", hint
-                )
+    for column, text in fields.holding_maps(source.in_value):
+        hint = "list<struct<key: string, value: ...>>, and MAP_FROM_ENTRIES in a select"
+        yield Problem(f"{path}.{column}", f"is {with_article(text)}, and records of format arrow hold none", hint)
 
 
 def closing_warnings(spec: JobSpec) -> Iterator[str]:

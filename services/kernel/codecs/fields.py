@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import polars as pl
 
 from holdfast.services.kernel.codecs.foreign_types import meant
-from holdfast.services.kernel.codecs.maps import is_map, map_of, value_of
+from holdfast.services.kernel.codecs.maps import holds_map, is_map, map_of, value_of
 from holdfast.services.kernel.suggestions import did_you_mean
 
 TIME = "_time"
@@ -106,6 +107,14 @@ def innermost(text: str) -> str:
 def schema(fields: Mapping[str, str]) -> pl.Schema:
     """The polars schema of a stream's fields, without its event time."""
     return pl.Schema({name: dtype(text) for name, text in fields.items()})
+
+
+def holding_maps(fields: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Name and type of each field with a map in it. An unknown type is passed over: another check names it."""
+    for name, text in fields.items():
+        with suppress(ValueError):
+            if holds_map(dtype(text)):
+                yield name, text
 
 
 def with_time(columns: Mapping[str, pl.DataType]) -> pl.Schema:
