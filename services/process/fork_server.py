@@ -33,6 +33,7 @@ import msgspec
 
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.versions import installed
+from holdfast.services.process.niced import niced
 
 REQUESTS = "TAKES_REQUESTS"
 """Variable with the descriptor of the socket from which a server takes requests."""
@@ -43,7 +44,6 @@ MOST_BYTES, MOST_DESCRIPTORS = 1 << 20, 16
 """Limits of a request."""
 ADOPTED_S = 10.0
 """A process whose parent is not the supervisor after so long ends."""
-NICE = 19
 PR_SET_PDEATHSIG = 1
 _ARGUMENTS_BEGIN, _ARGUMENTS_END = 45, 46
 """Fields of /proc/self/stat behind the name of the program."""
@@ -94,19 +94,15 @@ def load(modules: Iterable[str], *, nice: bool = False) -> None:
     """Loads modules, and what they load at first use. nice: with the lowest priority, on Linux."""
 
     def run() -> None:
-        if nice:
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         for module in modules:
             import_module(module)
         lazy_modules.resolve()
         installed()
 
-    if not nice:
+    if nice:
+        niced(run)
+    else:
         run()
-        return
-    loading = threading.Thread(target=run, name="loading")
-    loading.start()
-    loading.join()
 
 
 def serve(requests: socket.socket, loaded: Loaded) -> Request | None:

@@ -7,24 +7,16 @@ taken over and needs that core.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-import threading
+from importlib import import_module
 
-NICE = 19
-
-
-def _load() -> None:
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)  # on Linux that thread's alone
-    import holdfast.services.worker.process.main  # noqa: F401
+from holdfast.services.process.niced import niced
 
 
 def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the worker runs, nothing is to be handed over
-    loading = threading.Thread(target=_load, name="loading")
-    loading.start()
-    loading.join()
+    niced(lambda: import_module("holdfast.services.worker.process.main"))
     from holdfast.services.worker.process.main import main as run
 
     return run()

@@ -30,7 +30,7 @@ BEFORE = {
     "cli/trying.py": ("_run", "LocalRun"),
     "cli/init.py": ("_tried", "LocalRun"),
     "../holdfast/testing.py": ("__init__", "InMemoryCluster"),
-    "process/fork_server.py": ("load", "threading.Thread"),
+    "process/fork_server.py": ("load", "niced"),
 }
 """Functions that resolve before they call what has threads, or runs users' code, which may."""
 WITHOUT_POLARS = (
