@@ -44,7 +44,7 @@ def console(
     read_only: Annotated[
         bool, typer.Option("--read-only", envvar=f"{SETTINGS}READ_ONLY", help="Show everything, change nothing.")
     ] = False,
-    inherited: Annotated[int | None, typer.Option("--socket", hidden=True)] = None,
+    inherited: Annotated[int | None, typer.Option("--socket", envvar="LISTENS_ON", hidden=True)] = None,
     data_dir: DataDir = None,
     kafka: KafkaAt = None,
     as_json: Json = False,

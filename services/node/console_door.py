@@ -19,7 +19,7 @@ from holdfast.services.node.machine.processes import Child, service_command
 
 ADDRESS = "127.0.0.1"
 LISTENS = "LISTENS_ON"
-"""Variable with the descriptor of the console's socket, for those who look at its process: it is an option, too."""
+"""Variable with the descriptor of the console's socket; the console's option --socket takes it."""
 LIBRARY = "nicegui"
 """Package that the console needs, from the extra `console`."""
 SOON_S, PAUSE_S = 10.0, 2.0
@@ -100,9 +100,7 @@ class ConsoleDoor:
         with self._lock:
             if self._closed.is_set():
                 return
-            command = service_command(
-                "holdfast.services.cli", "console", "--data-dir", str(self._data_dir), "--socket", str(number)
-            )
+            command = service_command("holdfast.services.cli", "console", "--data-dir", str(self._data_dir))
             self._child = Child(command, log=self._log, descriptors={LISTENS: (number,)}, limits=self._limits)
         self._child.wait()
 

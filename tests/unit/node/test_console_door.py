@@ -17,12 +17,12 @@ from tests.support.deadlines import HANG_S
 
 ANSWERS = """
 import os, socket, sys
-taken = socket.socket(fileno=int(sys.argv[-1]))
+taken = socket.socket(fileno=int(os.environ["LISTENS_ON"]))
 while True:
     one, _ = taken.accept()
     one.sendall(str(os.getpid()).encode())
     one.close()
-    if len(sys.argv) > 2 and "once" in sys.argv:
+    if "once" in sys.argv:
         break
 """
 """In place of a console: says its process number to whoever asks."""
@@ -39,9 +39,7 @@ def asked(door: ConsoleDoor) -> int:
 def command(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """More words of the command that is run."""
     words: list[str] = []
-    monkeypatch.setattr(
-        console_door, "service_command", lambda *given: (sys.executable, "-c", ANSWERS, *words, given[-1])
-    )
+    monkeypatch.setattr(console_door, "service_command", lambda *given: (sys.executable, "-c", ANSWERS, *words))
     return words
 
 
