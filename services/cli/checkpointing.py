@@ -8,7 +8,6 @@ import typer
 
 from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
 from holdfast.services.cli.terminal import note, print_json, say, waiting
-from holdfast.services.kernel.errors import CommandFailed
 
 Milliseconds = Annotated[int | None, typer.Option(min=0, show_default="as it is")]
 
@@ -37,8 +36,7 @@ def checkpoint(
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client.checkpointing import change_policy
     from holdfast.services.planning.checkpoints import without_effect
-    from holdfast.services.view.cluster import OVER
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reading import read_jobs, running_job
 
     if policy not in POLICY_NAMES:
         raise typer.BadParameter(f"there is no policy '{policy}': one of {', '.join(POLICY_NAMES)}")
@@ -53,9 +51,7 @@ def checkpoint(
         every_batches=every_batches,
     )
     with connected(data_dir, kafka) as door, waiting(f"{job} to {policy} ...", quiet=as_json):
-        line = named_job(read_jobs(door), job)
-        if line.state in OVER:
-            raise CommandFailed(f"job {line.job} is {line.state}: it captures nothing")
+        line = running_job(read_jobs(door), job, "it captures nothing")
         done = change_policy(door, line, command, timeout)
     for name in without_effect(policy):
         if name in command.settings:
@@ -81,18 +77,11 @@ def rollback(
     """
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client.rolling_back import roll_back
-    from holdfast.services.view.cluster import OVER
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reading import read_jobs, running_job, running_unit
 
     with connected(data_dir, kafka) as door, waiting(f"rolling back {unit or job} ...", quiet=as_json):
         view = read_jobs(door)
-        line = named_job(view, job)
-        plan = view.plan(line.generation)
-        names = [] if plan is None else [one.name for one in plan.units]
-        if line.state in OVER:
-            raise CommandFailed(f"job {line.job} is {line.state}: it has no units")
-        if unit and unit not in names:
-            raise typer.BadParameter(f"job {job} has no unit '{unit}': one of {', '.join(names)}")
+        line = running_unit(view, job, unit) if unit else running_job(view, job)
         done = roll_back(door, line, unit, timeout)
     if as_json:
         print_json({"job": line.job, "generation": line.generation, "units": done})

@@ -157,10 +157,11 @@ def drill(
     counts as estimated. Exits with 1 if the promise was not kept.
     """
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client.drilling import drill_unit, running
+    from holdfast.services.client.drilling import drill_unit
+    from holdfast.services.view.reading import read_jobs, running_unit
 
     with connected(data_dir, kafka) as door, waiting(f"drill of {unit} ...", quiet=as_json):
-        line = running(door, job, unit)
+        line = running_unit(read_jobs(door), job, unit)
         done = drill_unit(door, line, unit, timeout)
     if as_json:
         print_json(

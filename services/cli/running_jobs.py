@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from holdfast.services.cli.options import DataDir, JobName, Json, KafkaAt
 from holdfast.services.cli.terminal import note, print_json, say, waiting
-from holdfast.services.kernel.errors import CommandFailed
-
-if TYPE_CHECKING:
-    from holdfast.services.view.lines import JobLine
 
 
 class Start(Enum):
@@ -77,18 +73,12 @@ def scheme(
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client import submitting
     from holdfast.services.planning.available import SCHEMES
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reading import read_jobs, running_unit
 
     if wanted not in SCHEMES:
         raise typer.BadParameter(f"there is no scheme '{wanted}': one of {', '.join(sorted(SCHEMES))}")
     with connected(data_dir, kafka) as door, waiting(f"{unit} to {wanted} ...", quiet=as_json):
-        view = read_jobs(door)
-        line = named_job(view, job)
-        _check_runs(line)
-        plan = view.plan(line.generation)
-        names = [] if plan is None else [one.name for one in plan.units]
-        if unit not in names:
-            raise typer.BadParameter(f"job {job} has no unit '{unit}': one of {', '.join(names)}")
+        line = running_unit(read_jobs(door), job, unit)
         submitting.change_scheme(door, line, unit, wanted, timeout)
     _print({"job": line.job, "generation": line.generation, "state": f"running, {unit} under {wanted}"}, as_json)
 
@@ -141,12 +131,11 @@ def accept(
     """
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client import submitting
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reading import read_jobs, running_job
 
     with connected(data_dir, kafka) as door, waiting(f"versions of {job} ...", quiet=as_json):
         view = read_jobs(door)
-        line = named_job(view, job)
-        _check_runs(line)
+        line = running_job(view, job)
         plan = view.plan(line.generation)
         found = {} if plan is None else submitting.accept_versions(door, line, plan, timeout)
     if as_json:
@@ -169,11 +158,10 @@ def _command(
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client import submitting
     from holdfast.services.view.losses import dropped_as_late, once_each, why_late
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reading import read_jobs, running_job
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
-        job = named_job(read_jobs(door), name)
-        _check_runs(job)
+        job = running_job(read_jobs(door), name, "no command changes it")
         ended = None if job.state == state else submitting.command(door, kind, job, timeout, start)
     done: dict[str, Any] = {"job": job.job, "generation": job.generation, "state": state}
     late = {} if ended is None else ended.late_dropped
@@ -183,15 +171,6 @@ def _command(
         note(f"note: {dropped_as_late(late)}: the rows lack them")
         if ended is not None and (why := why_late(ended.leap)):
             note(f"note: {why}")
-
-
-def _check_runs(job: JobLine) -> None:
-    from holdfast.services.view.cluster import OVER
-
-    if job.state in OVER:
-        raise CommandFailed(
-            f"job {job.job} has {job.state} already" if job.state == "ended" else f"job {job.job} was rejected"
-        )
 
 
 def _print(done: dict[str, Any], as_json: bool) -> None:

@@ -11,11 +11,10 @@ from holdfast.schemas.assignments import Change, unit_key
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.services.client.submitting import append
-from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
-from holdfast.services.view.cluster import OVER
+from holdfast.services.kernel.errors import CommandFailed, Retriable
 from holdfast.services.view.door import Door
 from holdfast.services.view.lines import JobLine
-from holdfast.services.view.reading import Watch, named_job, read_all
+from holdfast.services.view.reading import Watch, read_all
 
 LOOK_S = 2.0
 """Seconds between two reads of `assignments`: events show the takeover sooner, unless the deciding
@@ -41,23 +40,6 @@ class Drilled:
     predicted: dict[str, float] = field(default_factory=dict)
     actual: dict[str, float] = field(default_factory=dict)
     kept: bool = True
-
-
-def running(door: Door, job: str, unit: str) -> JobLine:
-    """The job with that unit.
-
-    Raises:
-        CommandFailed: the job has ended, or there is no such unit.
-    """
-    view = read_all(door)
-    line = named_job(view, job)
-    if line.state in OVER:
-        raise CommandFailed(f"job {line.job} is {line.state}: it has no units")
-    plan = view.plan(line.generation)
-    names = [] if plan is None else [one.name for one in plan.units]
-    if unit not in names:
-        raise CommandFailed(f"job {line.job} has no unit '{unit}': one of {', '.join(names)}", code=USAGE)
-    return line
 
 
 def drill_unit(door: Door, job: JobLine, unit: str, timeout_s: float) -> Drilled:

@@ -13,10 +13,9 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.services.client.submitting import append
 from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
-from holdfast.services.view.cluster import OVER
 from holdfast.services.view.door import Door
 from holdfast.services.view.lines import JobLine
-from holdfast.services.view.reading import Watch, named_job, read_all
+from holdfast.services.view.reading import Watch, read_all, running_unit
 
 LOOK_S = 2.0
 """Seconds between two reads of `assignments`: events show the move sooner, unless the deciding replica died first."""
@@ -44,19 +43,16 @@ def placed(door: Door, job: str, unit: str, worker: str) -> tuple[JobLine, str]:
         CommandFailed: the job has ended, or there is no such unit or worker.
     """
     view = read_all(door)
-    line = named_job(view, job)
-    if line.state in OVER:
-        raise CommandFailed(f"job {line.job} is {line.state}: it has no units")
+    line = running_unit(view, job, unit)
     plan = view.plan(line.generation)
-    units = {} if plan is None else {one.unit: one for one in view.units(plan)}
-    if unit not in units:
-        raise CommandFailed(f"job {line.job} has no unit '{unit}': one of {', '.join(units)}", code=USAGE)
+    found = None if plan is None else next((one for one in view.units(plan) if one.unit == unit), None)
     states = {one.worker: one.state for one in view.workers(int(time.time() * 1000))}
     if worker not in states:
         raise CommandFailed(f"there is no worker '{worker}': one of {', '.join(states) or 'none'}", code=USAGE)
     if states[worker] != "live":
         raise CommandFailed(f"{worker} is {states[worker]}", "`holdfast workers` shows which are live")
-    return line, next((copy.worker for copy in units[unit].copies if copy.role == "primary"), "nowhere")
+    copies = () if found is None else found.copies
+    return line, next((copy.worker for copy in copies if copy.role == "primary"), "nowhere")
 
 
 def move_unit(door: Door, job: JobLine, unit: str, worker: str, timeout_s: float) -> Moved:

@@ -9,7 +9,7 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.job_settings import POLICY_NAMES
 from holdfast.services.client import submitting
 from holdfast.services.client.checkpointing import change_policy
-from holdfast.services.client.drilling import drill_unit, running
+from holdfast.services.client.drilling import drill_unit
 from holdfast.services.client.moving import move_unit, placed
 from holdfast.services.client.planning import missing_topics
 from holdfast.services.client.resending import resend
@@ -18,10 +18,9 @@ from holdfast.services.kernel.plurals import plural
 from holdfast.services.planning.available import SCHEMES
 from holdfast.services.planning.loading import interpret
 from holdfast.services.planning.reading import read
-from holdfast.services.view.cluster import OVER
 from holdfast.services.view.door import Door
 from holdfast.services.view.letters import find_letters
-from holdfast.services.view.reading import named_job, read_jobs
+from holdfast.services.view.reading import read_jobs, running_job, running_unit
 
 READ_ONLY = "this console is read-only"
 PATIENCE_S = {"pause": 60.0, "resume": 60.0, "drain": 300.0, "cancel": 300.0}
@@ -67,16 +66,14 @@ class Actions:
         self._check()
         if kind not in PATIENCE_S:
             raise CommandFailed(f"there is no action '{kind}'", f"one of {', '.join(PATIENCE_S)}", USAGE)
-        job = named_job(read_jobs(self._door), name)
-        if job.state in OVER:
-            raise CommandFailed(f"job {job.job} is {job.state} already")
+        job = running_job(read_jobs(self._door), name, "no command changes it")
         submitting.command(self._door, kind, job, PATIENCE_S[kind])
         done = submitting.WANTED_STATE.get(kind)
         return f"Job {job.job} {f'is {done}' if done else 'has ended'}."
 
     def drill(self, name: str, unit: str) -> str:
         self._check()
-        done = drill_unit(self._door, running(self._door, name, unit), unit, DRILL_S)
+        done = drill_unit(self._door, running_unit(read_jobs(self._door), name, unit), unit, DRILL_S)
         total = done.actual.get("total")
         took = "" if total is None else f" after {total:,.0f} ms"
         return f"{done.worker} leads {unit}{took}."
@@ -94,7 +91,7 @@ class Actions:
         self._check()
         if wanted not in SCHEMES:
             raise CommandFailed(f"there is no scheme '{wanted}'", f"one of {', '.join(sorted(SCHEMES))}", USAGE)
-        job = running(self._door, name, unit)
+        job = running_unit(read_jobs(self._door), name, unit)
         submitting.change_scheme(self._door, job, unit, wanted, SCHEME_S)
         return f"{unit} is under {wanted}."
 
@@ -106,9 +103,7 @@ class Actions:
         self._check()
         if policy not in POLICY_NAMES:
             raise CommandFailed(f"there is no policy '{policy}'", f"one of {', '.join(POLICY_NAMES)}", USAGE)
-        job = named_job(read_jobs(self._door), name)
-        if job.state in OVER:
-            raise CommandFailed(f"job {job.job} is {job.state}: it captures nothing")
+        job = running_job(read_jobs(self._door), name, "it captures nothing")
         command = Command("checkpoint", job.job, policy=policy, interval_ms=interval_ms)
         return f"Job {job.job} captures by {change_policy(self._door, job, command, POLICY_S)}."
 

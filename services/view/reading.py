@@ -22,7 +22,7 @@ from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.log.late.last_words import last_words
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.silence import Silence
-from holdfast.services.view.cluster import ClusterView
+from holdfast.services.view.cluster import OVER, ClusterView
 from holdfast.services.view.door import Door
 from holdfast.services.view.lines import JobLine
 
@@ -92,6 +92,27 @@ def named_job(view: ClusterView, name: str) -> JobLine:
         raise CommandFailed(
             f"there is no job '{name}'", suggest(name, known) or "`holdfast list --all` lists them", USAGE
         )
+    return job
+
+
+def running_job(view: ClusterView, name: str, lacks: str = "it has no units") -> JobLine:
+    """The job of that name, which is not over. Raises CommandFailed.
+
+    lacks: why a job that is over is refused.
+    """
+    job = named_job(view, name)
+    if job.state in OVER:
+        raise CommandFailed(f"job {job.job} is {job.state}: {lacks}")
+    return job
+
+
+def running_unit(view: ClusterView, name: str, unit: str) -> JobLine:
+    """The job of that name, which is not over and has that unit. Raises CommandFailed."""
+    job = running_job(view, name)
+    plan = view.plan(job.generation)
+    names = [] if plan is None else [one.name for one in plan.units]
+    if unit not in names:
+        raise CommandFailed(f"job {job.job} has no unit '{unit}': one of {', '.join(names)}", code=USAGE)
     return job
 
 
