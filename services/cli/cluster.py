@@ -105,7 +105,7 @@ def serve(
 ) -> None:
     """Run one service on a Kafka that is there, and start it again when it ends: what a container runs."""
     from holdfast.services.node.serving import serve as run
-    from holdfast.services.node.supervisor import EXPECTED
+    from holdfast.services.node.start import EXPECTED
 
     settings = load_settings(data_directory(data_dir), kafka)
     if not settings.kafka:

@@ -17,7 +17,8 @@ from holdfast.services.log.seal.private import keep_private
 from holdfast.services.node.daemon import stop_on_signals
 from holdfast.services.node.machine.cluster_files import AlreadyRunning, Cluster
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
+from holdfast.services.node.start import EXPECTED, Stopped
+from holdfast.services.node.supervisor import Supervisor
 
 
 def run_in_foreground(settings: Settings, workers: int, ready: Callable[[Cluster], None], *, quiet: bool) -> None:

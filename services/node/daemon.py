@@ -15,7 +15,8 @@ from holdfast.services.diagnostics.service_log import keep_printing
 from holdfast.services.log.seal.private import keep_private
 from holdfast.services.node.machine.cluster_files import Cluster
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.supervisor import EXPECTED, Stopped, Supervisor
+from holdfast.services.node.start import EXPECTED, Stopped
+from holdfast.services.node.supervisor import Supervisor
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -16,7 +16,8 @@ from holdfast.services.node.daemon import stop_on_signals
 from holdfast.services.node.machine.saying import say
 from holdfast.services.node.members.service import Service
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.supervisor import Stopped, Supervisor
+from holdfast.services.node.start import Stopped
+from holdfast.services.node.supervisor import Supervisor
 
 LOOK_AGAIN_S = 0.5
 SAID_AGAIN_S = 30.0
@@ -29,7 +30,7 @@ def serve(service: Service, settings: Settings, unreached: Callable[[], str]) ->
         unreached: why Kafka takes no connections, empty once it does.
 
     Raises:
-        One of supervisor.EXPECTED: it cannot start.
+        One of start.EXPECTED: it cannot start.
     """
     keep_private()
     keep_printing()

@@ -11,7 +11,6 @@ import math
 import os
 import queue
 import shutil
-import signal
 import socket
 import threading
 import time
@@ -21,26 +20,19 @@ from dataclasses import dataclass
 
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.hosting.settings import new_incarnation
-from holdfast.services.kernel.errors import HoldfastError, Retriable
-from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.opening import expect_secret, open_log
 from holdfast.services.log.protocol import Log
 from holdfast.services.node.console_door import ConsoleDoor
-from holdfast.services.node.kafka.broker import BrokerFailed, BrokerRunning
 from holdfast.services.node.kafka.brokers import Brokers, brokers_in
 from holdfast.services.node.kafka.keeper import BrokerEnded, BrokerKeeper, BrokerReturned
-from holdfast.services.node.lineup import Lineup, Own
-from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissing
+from holdfast.services.node.lineup import Lineup
 from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles, WorkerProcess
 from holdfast.services.node.machine.disk import Disk, shortage
-from holdfast.services.node.machine.folders import explained
 from holdfast.services.node.machine.fork_server import ForkServer
-from holdfast.services.node.machine.java import JavaMissing
-from holdfast.services.node.machine.log_limits import MIB
-from holdfast.services.node.machine.processes import tail
+from holdfast.services.node.machine.processes import spawn
 from holdfast.services.node.machine.saying import say
 from holdfast.services.node.members.claiming import Claim
-from holdfast.services.node.members.clashes import running_at
+from holdfast.services.node.members.exit_notices import ExitNotices
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.members.naming import Naming, machine_name
 from holdfast.services.node.members.notices import Notices
@@ -49,6 +41,7 @@ from holdfast.services.node.members.service import Service
 from holdfast.services.node.members.spark_drivers import SparkDrivers
 from holdfast.services.node.members.start_limit import StartLimit
 from holdfast.services.node.settings import Settings
+from holdfast.services.node.start import Start, Stopped, create_topics, unwritten
 
 READY_S = 180.0
 """A process that crashes at start-up fails the start at once; a slow one, on a busy machine, gets the full time-out,
@@ -60,9 +53,6 @@ YIELD_S = 0.3
 """A worker that ended stays down so long where there are others: a start takes a core, which the copies that take over
 from it need more."""
 
-FAREWELL_S = 5.0
-"""Beyond HOLDFAST_LEAVE_S, for a worker's last words."""
-
 LOADED = {
     Service.WORKER: ("holdfast.services.worker.process.main",),
     None: (
@@ -72,17 +62,6 @@ LOADED = {
     ),
 }
 """Modules that the fork server of a service loads."""
-
-EXPECTED = (ArtifactsMissing, BrokerFailed, BrokerRunning, HoldfastError, JavaMissing)
-"""Errors that explain why a cluster does not start; their messages name the fix."""
-
-
-class StartFailed(HoldfastError):
-    """The cluster did not become ready."""
-
-
-class Stopped(Exception):
-    """The supervisor was asked to stop before it was ready."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +81,8 @@ class Supervisor:
             services.
     """
 
+    lineup = Lineup
+
     def __init__(
         self,
         settings: Settings,
@@ -113,31 +94,37 @@ class Supervisor:
         if service is not None:
             workers = int(service is Service.WORKER)
             settings = settings.model_copy(update={"recoveries": int(service is Service.RECOVERY)})
-        self.settings, self._served = settings, service is not None
+        self.settings = settings
         self.files = ClusterFiles(settings.home)
         self.brokers = None if settings.kafka else self._embedded()
         self.topics = ClusterTopics(settings.cluster)
         self.state = "starting"
         self.naming = Naming((settings.host or machine_name()) if settings.kafka else "", settings.zone)
         self._machine = settings.host or machine_name()
+        self._exits = ExitNotices()
         home = {"HOLDFAST_HOME": str(self.files.data_dir)}
         self._forks = ForkServer(LOADED[service], home) if workers and settings.fork_server else None
-        self._lineup = Lineup(settings, self.naming, self.files.data_dir, self._member)
+        self._lineup = self.lineup(
+            settings,
+            self.naming,
+            self.files,
+            served=service is not None,
+            shared=self._shared,
+            ended=self._ended,
+            launch=spawn if self._forks is None else self._forks.start,
+        )
         self.controllers = [self._lineup.controller()] if service in (None, Service.CONTROLLER) else []
         self.recoveries = [self._lineup.recovery(number) for number in range(1, settings.recoveries + 1)]
         self.workers = [self._lineup.worker(number) for number in range(1, workers + 1)]
         for worker in self.workers:
-            worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._dying
-            self._set_ending(worker)
-        self._drivers = SparkDrivers(self._driver, self._publish, most=1 if service else None)
+            worker.rest_s, worker.dying = YIELD_S if workers > 1 or service else 0.0, self._exits.dying
+        self._drivers = SparkDrivers(self._lineup.driver, self._publish, most=1 if service else None)
         self._changed = changed
         self._queue: queue.SimpleQueue[_MemberEnded | BrokerEnded | BrokerReturned | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._servers = settings.kafka or ""
         self._log: Log | None = None
         self._notices: Notices | None = None
-        self._noticed: dict[str, str] = {}
-        self._statusless: set[str] = set()
         self._keeper: BrokerKeeper | None = None
         self._started_ms = int(time.time() * 1000)
         self._identity = ""
@@ -170,12 +157,12 @@ class Supervisor:
             self.files.take()
             self._require_room()
         except OSError as error:
-            raise self._unwritten(error) from error
+            raise unwritten(error, self.files.data_dir) from error
         try:
             self._start(timeout_s)
         except OSError as error:
             self.stop()
-            raise self._unwritten(error) from error
+            raise unwritten(error, self.files.data_dir) from error
         except BaseException:
             self.stop()
             raise
@@ -187,10 +174,6 @@ class Supervisor:
         if self.brokers is not None and shortage(self.files.data_dir):
             self.files.release()
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.files.data_dir))
-
-    def _unwritten(self, error: OSError) -> StartFailed:
-        why, hint = explained(error, self.files.data_dir)
-        return StartFailed(f"the cluster cannot be started: {why}{f' ({hint})' if hint else ''}")
 
     def run(self) -> None:
         """Keeps all running until asked to stop."""
@@ -294,16 +277,13 @@ class Supervisor:
         if self.brokers is not None:
             self._start_brokers(self.brokers)
         log = self._log = open_log(self._servers, self.settings.cluster, "supervisor")
-        specs = self.topics.specs(int(self.settings.keep_events_s * 1000), self.settings.keep_events_mb * MIB)
-        log.create(self._durability().of(specs))
-        try:
-            log.configure(spec for spec in specs if spec.name == self.topics.events)  # the topic may be older
-        except Retriable as error:
-            say(f"HOLDFAST_KEEP_EVENTS_S and _MB have no effect on the topic that is there: {error}")
+        create_topics(log, self.topics, self.settings)
         expect_secret(log, self.topics)
         claim = Claim(self.naming, self.topics, self.address)
         known = claim.newest(log, self.settings.heartbeat_interval_ms) if self._shares_names else {}
         self._notices = Notices(log, self.topics)
+        if self.settings.exit_notices:
+            self._exits.send_by(self._notices)
         self._notices.warm_up({**{worker.name: "0" for worker in self.workers}, **former})
         if self._shares_names:
             self._claim = claim
@@ -338,33 +318,14 @@ class Supervisor:
             if limit.over(time.monotonic(), {"fork server": self._forks.processor_s}):
                 break
         self._turn(0)
-        while not readiness.reached({worker.name for worker in self.workers}):
-            if self._stopping.is_set():
-                raise Stopped
-            failing = next((m for m in self.members if m.restarts > 2), None)
-            if failing is not None:
-                log = failing.log
-                told = "" if log is None else f": see {log}\n{tail(log, 15)}"
-                raise StartFailed(f"{failing.name} ends as soon as it starts{told}")
-            if self.settings.kafka and readiness.stranger is not None:
-                raise claim.clash(running_at(readiness.stranger))
-            missing = readiness.missing({worker.name for worker in self.workers})
-            if limit.over(time.monotonic(), {m.name: m.processor_s for m in self.members if m.name in missing}):
-                raise StartFailed(f"no sign of life of {', '.join(missing)} in time: see {self.files.logs}")
-            self._turn(0)
-            readiness.poll(0.02)
+        names, shared = {worker.name for worker in self.workers}, claim if self.settings.kafka else None
+        start = Start(readiness, names, limit, claim=shared, logs=self.files.logs)
+        start.wait(lambda: self.members, self._turn_of_start)
 
-    def _set_ending(self, host: Member) -> None:
-        """A worker or driver that is stopped alone hands its units over; in a whole cluster all end now."""
-        if self._served:
-            host.stop_s, host.hands_over = self.settings.leave_s + FAREWELL_S, True
-        else:
-            host.ends_by = signal.SIGINT
-
-    def _driver(self, number: int, jars: ArtifactSet) -> Member:
-        driver = self._lineup.driver(number, jars)
-        self._set_ending(driver)
-        return driver
+    def _turn_of_start(self) -> None:
+        if self._stopping.is_set():
+            raise Stopped
+        self._turn(0)
 
     def _embedded(self) -> Brokers:
         return brokers_in(self.files.data_dir / "kafka", self.settings.brokers, self.settings.kafka_port)
@@ -374,13 +335,6 @@ class Supervisor:
         self._keeper.start()
         self._servers = brokers.bootstrap_servers
         self._publish()
-
-    def _durability(self) -> Durability:
-        """A setting that is not given is left to the broker, which knows how many brokers there are."""
-        said = self.settings.model_fields_set
-        return Durability(**{
-            name: getattr(self.settings, name) for name in ("replication_factor", "min_insync_replicas") if name in said
-        })  # fmt: skip
 
     # -- keeping it running -------------------------------------------------------------------------------------------
 
@@ -434,32 +388,14 @@ class Supervisor:
             for member in self.members:
                 member.ask_to_stop()
 
-    def _dying(self, member: Member, run: str) -> None:
-        """Sends the exit notice early, from a thread that waits for the process's last moments, before it is gone and
-        has a status.
-        """
-        self._noticed[member.name] = run
-        status = member.dying_status
-        if status is None:
-            self._statusless.add(run)
-        self._give_notice(member, run, -signal.SIGKILL if status is None else status, dying=status is None)
-
     def _ended(self, member: Member, run: str, status: int) -> None:
         """Handles the end of a process, in the thread that noticed it: the exit notice is sent first."""
-        if self._noticed.get(member.name) != run or (run in self._statusless and member.left(run)):
-            self._give_notice(member, run, status)
-        self._statusless.discard(run)
+        if member in self.hosts:
+            self._exits.ended(member, run, status)
         self._queue.put(_MemberEnded(member))
         if not self._stopping.is_set():
             say(f"{member.name} ({run}) ended with status {status}")
         shutil.rmtree(self._lineup.state_dir / member.name / run, ignore_errors=True)
-
-    def _give_notice(self, member: Member, run: str, status: int, dying: bool = False) -> None:
-        """Sends the exit notice with the batches that the process worked on; only its status shows a signal from
-        outside.
-        """
-        if self._notices is not None and member in self.hosts and self.settings.exit_notices:
-            self._notices.ended(member.name, run, status, member.left(run), dying)
 
     def _publish(self) -> None:
         """Writes the state of the processes to the cluster's files; retries while the disk has no room."""
@@ -479,24 +415,13 @@ class Supervisor:
 
     # -- members ------------------------------------------------------------------------------------------------------
 
-    def _member(self, name: str, module: str, own: Own) -> Member:
-        metrics = self._lineup.metrics.environment(name)
-
-        def environment(run: str) -> dict[str, str]:
-            shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}
-            if secret := self._secret_file:
-                shared["HOLDFAST_CLUSTER_SECRET_FILE"] = secret
-            where = {"HOLDFAST_HOST": self._machine, "HOLDFAST_ADDRESS": self.address}
-            return {**shared, **where, **metrics, "HOLDFAST_HOME": str(self.files.data_dir), **own(run)}
-
-        log = self.files.logs / f"{name}.log" if self._service is None else None
-        limits = self.settings.log_limits
-        member = Member(
-            name, module, log, environment=environment, new_run=new_incarnation, ended=self._ended, limits=limits
-        )
-        if self._forks is not None:
-            member.launch = self._forks.start
-        return member
+    def _shared(self) -> dict[str, str]:
+        """The part of the environment that all members have."""
+        shared = {"HOLDFAST_KAFKA": self._servers, "HOLDFAST_CLUSTER": self.settings.cluster}
+        if secret := self._secret_file:
+            shared["HOLDFAST_CLUSTER_SECRET_FILE"] = secret
+        where = {"HOLDFAST_HOST": self._machine, "HOLDFAST_ADDRESS": self.address}
+        return {**shared, **where, "HOLDFAST_HOME": str(self.files.data_dir)}
 
     def zone_of(self, worker: Member) -> str:
         return self.naming.zone(int(worker.name.rpartition("-")[2]))

@@ -16,7 +16,7 @@ from rich.progress import Progress
 
 from bench.compose.project import DockerFailed, no_engine
 from holdfast.services.cli.terminal import console
-from holdfast.services.node.supervisor import EXPECTED
+from holdfast.services.node.start import EXPECTED
 from tests.campaign import brokers
 from tests.campaign.broker_faults import FAULTS
 from tests.campaign.brokers import OutOfTime

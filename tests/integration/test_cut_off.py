@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.commands import until
-from tests.support.proxy import BACK, THERE, ProxiedSupervisor
+from tests.support.proxy import BACK, FAR, THERE, ProxiedSupervisor
 from tests.support.struck import Struck, running, struck_cluster, tolerant
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-FAR = ProxiedSupervisor.FAR
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from unittest import mock
 import msgspec
 
 from holdfast.services.kernel.operators.python import restrict
-from holdfast.services.node.lineup import Own
+from holdfast.services.node.lineup import Lineup, Own
 from holdfast.services.node.machine import restarts
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
@@ -29,14 +29,18 @@ START_S = 180.0
 """Machines that run tests are busy."""
 
 
-class DoomedSupervisor(Supervisor):
+class DoomedLineup(Lineup):
     """Starts `tests.support.doomed_worker` for each worker."""
 
-    def _member(self, name: str, module: str, own: Own) -> Member:
+    def member(self, name: str, module: str, own: Own) -> Member:
         doomed = {"DOOM_DIR": str(self.settings.home / "doom"), "HOLDFAST_PLUGINS": "tests"}
         if module == "holdfast.services.worker":
             module = "tests.support.doomed_worker"
-        return super()._member(name, module, lambda run: own(run) | doomed)
+        return super().member(name, module, lambda run: own(run) | doomed)
+
+
+class DoomedSupervisor(Supervisor):
+    lineup = DoomedLineup
 
 
 class DoomedCluster(Cluster):

@@ -18,7 +18,7 @@ from holdfast.services.node.lineup import Own
 from holdfast.services.node.machine import ports
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
-from tests.support.doomed_cluster import DoomedSupervisor
+from tests.support.doomed_cluster import DoomedLineup, DoomedSupervisor
 
 THERE, BACK = "there", "back"
 """From the worker to the broker, and from the broker to the worker."""
@@ -123,15 +123,33 @@ class ProxiedKafka(EmbeddedKafka):
         super().stop()
 
 
+FAR = "worker-1"
+"""The worker that reaches the broker through a proxy."""
+
+
+class ProxiedLineup(DoomedLineup):
+    """Gives one worker the address of a proxy in place of the broker's."""
+
+    proxy: Proxy
+
+    def member(self, name: str, module: str, own: Own) -> Member:
+        def by_proxy(run: str) -> dict[str, str]:
+            return own(run) | ({"HOLDFAST_KAFKA": f"127.0.0.1:{self.proxy.port}"} if name == FAR else {})
+
+        return super().member(name, module, by_proxy)
+
+
 class ProxiedSupervisor(DoomedSupervisor):
     """The first worker reaches the broker through a proxy."""
 
-    FAR = "worker-1"
+    lineup = ProxiedLineup
 
     def __init__(self, settings: Settings, workers: int) -> None:
         super().__init__(settings, workers)
         self.proxied = ProxiedKafka(self.files.data_dir / "kafka")
         self.brokers = Brokers([self.proxied])
+        assert isinstance(self._lineup, ProxiedLineup)
+        self._lineup.proxy = self.proxied.proxy
 
     @property
     def proxy(self) -> Proxy:
@@ -145,9 +163,3 @@ class ProxiedSupervisor(DoomedSupervisor):
             yield
         finally:
             self.proxy.heal()
-
-    def _member(self, name: str, module: str, own: Own) -> Member:
-        def by_proxy(run: str) -> dict[str, str]:
-            return own(run) | ({"HOLDFAST_KAFKA": f"127.0.0.1:{self.proxy.port}"} if name == self.FAR else {})
-
-        return super()._member(name, module, by_proxy)

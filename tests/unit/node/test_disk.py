@@ -25,7 +25,8 @@ from holdfast.services.node.machine.restarts import Restarts
 from holdfast.services.node.machine.saying import say
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.supervisor import StartFailed, Supervisor
+from holdfast.services.node.start import StartFailed
+from holdfast.services.node.supervisor import Supervisor
 from tests.support.commands import until
 from tests.support.deadlines import HANG_S
 

@@ -16,7 +16,8 @@ from holdfast.services.node.machine import artifacts
 from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.node.machine.folders import CACHE_SETTING, DATA_SETTING, explained, using
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.supervisor import StartFailed, Supervisor
+from holdfast.services.node.start import StartFailed
+from holdfast.services.node.supervisor import Supervisor
 
 
 def failed(code: int, place: Path) -> OSError:

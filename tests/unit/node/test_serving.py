@@ -15,6 +15,7 @@ from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.node import serving
+from holdfast.services.node.lineup import FAREWELL_S
 from holdfast.services.node.machine.artifacts import read_set
 from holdfast.services.node.members.clashes import Neighbours
 from holdfast.services.node.members.members import STOP_S
@@ -24,7 +25,8 @@ from holdfast.services.node.members.service import Service
 from holdfast.services.node.members.spark_demand import SparkDemand
 from holdfast.services.node.members.spark_drivers import AFTER_S, SparkDrivers
 from holdfast.services.node.settings import Settings
-from holdfast.services.node.supervisor import FAREWELL_S, YIELD_S, Stopped, Supervisor
+from holdfast.services.node.start import Stopped
+from holdfast.services.node.supervisor import YIELD_S, Supervisor
 from tests.unit.planning.jobs import job, plan
 
 TOPICS = ClusterTopics()
