@@ -42,3 +42,19 @@ def test_the_index_lists_every_decision_once_by_its_title() -> None:
     titles = {page.name: page.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for page in pages}
     expected = [f"- [{title[:4]}]({name}) {title[5:]}" for name, title in titles.items()]
     assert sorted(line for line in index.splitlines() if line.startswith("- [")) == expected
+
+
+def test_every_decision_says_its_date_its_topic_and_whether_it_holds() -> None:
+    folder = ROOT / "docs" / "decisions"
+    topic, expected = "", {}
+    for line in (folder / "README.md").read_text(encoding="utf-8").splitlines():
+        topic = line.removeprefix("## ") if line.startswith("## ") else topic
+        if line.startswith("- ["):
+            expected[line[3:7]] = topic
+    said = {}
+    for page in folder.glob("0*.md"):
+        paragraph = page.read_text(encoding="utf-8").split("\n\n")[1].replace("\n", " ")
+        status = r"in force|(?:revised|superseded) by \[\d{4}\]\([\w-]+\.md\)"
+        found = re.fullmatch(rf"\d{{4}}-\d\d-\d\d\. Topic: (.+?)\. Status: (?:{status})\.", paragraph)
+        said[page.name[:4]] = paragraph if found is None else found[1]
+    assert said == expected
