@@ -1,4 +1,4 @@
-"""Packages and files stay small enough to be one subject each."""
+"""Packages stay small enough to be one subject each; tests/unit/test_cohesion.py has the limits of classes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ MOST_SHARE = 0.25
 LARGER = {"kernel": 0.3}
 """The kernel holds every format and function that users write: all of them are pure, and count for the version of the
 code that makes rows (kernel/versions.py), so they have no place elsewhere."""
-MOST_LINES = 350
-KEPT_SHORT = ("worker", "recovery")
-"""Services whose files stay that short."""
 
 
 def lines(file: Path) -> int:
@@ -27,12 +24,6 @@ def test_no_package_holds_more_than_a_quarter_of_the_lines() -> None:
     sizes = {folder.name: sum(map(lines, folder.rglob("*.py"))) for folder in packages}
     whole = sum(sizes.values())
     assert {name: size for name, size in sizes.items() if size > LARGER.get(name, MOST_SHARE) * whole} == {}
-
-
-@pytest.mark.parametrize("service", KEPT_SHORT)
-def test_no_file_of_the_service_is_long(service: str) -> None:
-    sizes = {str(file.relative_to(SERVICES)): lines(file) for file in (SERVICES / service).rglob("*.py")}
-    assert {name: size for name, size in sizes.items() if size > MOST_LINES} == {}
 
 
 def allowed(package: str) -> set[str]:
