@@ -21,6 +21,7 @@ from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.job import Control
 from holdfast.services.controller.core.life import TRANSITIONS, Deed, Phase, Step
 from holdfast.services.kernel.plans.layout import task_name
+from tests.support.golden import golden
 from tests.unit.planning import jobs
 
 P, S = Phase, Step
@@ -352,3 +353,15 @@ def test_a_unit_has_ended_whatever_batch_somebody_else_has_published_for_it() ->
     assert core.run_out().core.jobs[G].all_ran_out
     core.handle(happened.ProgressRead(G, Progress(PLAN.units[0].name, 2_000_000, 2_000_000)))
     assert core.core.jobs[G].all_ran_out
+
+
+def test_the_life_of_a_job_that_is_cancelled_while_it_drains_is_the_story_in_the_file() -> None:
+    core = at(P.ENDING).read(END)
+    assert core.core.story == golden(__file__, "cancelled-while-it-drains")
+
+
+def test_the_life_of_a_drained_job_is_the_story_in_the_file() -> None:
+    core = at(P.DRAINING).run_out()
+    core.state(STOP, asked=core.offset, reason="drained").assign()
+    core.done(do.FenceIds).done(do.DeleteTopics).read(END)
+    assert core.core.story == golden(__file__, "drained-job")

@@ -44,7 +44,7 @@ def test_both_propose_and_one_record_of_each_epoch_counts() -> None:
 
 
 def test_conflicting_proposals_converge() -> None:
-    """One replica hears nothing of w1, the other nothing of w2: they would switch and roll back against each other."""
+    """One replica hears nothing of w1, the other nothing of w2: they would switch to and fro against each other."""
     world = cluster()
     world.replicas[0].deaf, world.replicas[1].deaf = frozenset({"w1"}), frozenset({"w2"})
     world.run(1.5)
@@ -65,7 +65,7 @@ def test_killing_a_replica_during_a_switch_changes_nothing(killed: int) -> None:
     world.heal()
     world.run(2)
     alive = world.replicas[1 - killed].core
-    assert len(alive.reading.story) == 5, "switched, rolled back"
+    assert len(alive.reading.story) == 5, "switched, switched back"
     assert world.leader_of() == "w1"
     assert not alive.known.unprotected()
 

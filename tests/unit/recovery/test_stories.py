@@ -12,13 +12,13 @@ from holdfast.services.recovery.core.observed import DecisionRead
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
 from holdfast.services.recovery.core.unit.facts.stance import Stance, stance
 from holdfast.services.recovery.core.unit.table.signs import Sign
+from tests.support.golden import golden
 from tests.unit.recovery.clusters import (
     behind,
     cluster,
     story,
     switched,
 )
-from tests.unit.recovery.golden import golden
 from tests.unit.recovery.workers import Worker
 from tests.unit.recovery.world import UNIT, G, World, plan
 
@@ -29,14 +29,14 @@ T, S = Stance, Sign
 
 
 def test_a_unit_is_protected_by_a_secondary_in_another_zone() -> None:
-    assert cluster().story == golden("protected")
+    assert cluster().story == golden(__file__, "protected")
 
 
 def test_a_silent_primary_is_switched_from_and_leads_again_once_it_is_well() -> None:
     world = switched()
     world.stall("w1", False)
     world.settle()
-    assert world.story == golden("switched-and-back")
+    assert world.story == golden(__file__, "switched-and-back")
 
 
 @pytest.mark.parametrize("calm_ms", [0, 400, 2_000])
@@ -71,7 +71,7 @@ def test_a_secondary_that_is_silent_while_it_leads_works_on_until_the_primary_is
     world.run(0.6)
     world.stall("w2", False)
     world.settle()
-    assert world.story == golden("silent-secondary-that-leads")
+    assert world.story == golden(__file__, "silent-secondary-that-leads")
 
 
 def test_copies_that_are_silent_by_turns_both_work_all_the_time() -> None:
@@ -86,7 +86,7 @@ def test_copies_that_are_silent_by_turns_both_work_all_the_time() -> None:
         assert all(copy.flags.process and copy.flags.send for copy in world.change().copies)
 
 
-def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() -> None:
+def test_a_primary_that_answers_but_does_not_catch_up_does_not_lead_again() -> None:
     world = behind().run(1)
     assert stance(world.change()) is T.SWITCHED
     world.heal().settle()
@@ -96,7 +96,7 @@ def test_a_primary_that_answers_but_does_not_catch_up_is_not_rolled_back_to() ->
 def test_a_primary_that_is_not_well_past_the_fail_stop_time_out_has_changed_places() -> None:
     """What it would need is kept from the switch on: that must end."""
     world = behind().run(2.9)
-    assert world.story == golden("changed-places")
+    assert world.story == golden(__file__, "changed-places")
 
 
 def test_a_primary_of_a_former_version_that_is_suspended_while_switched_changes_places() -> None:
@@ -115,13 +115,13 @@ def test_silent_past_the_fail_stop_time_out_the_secondary_is_promoted_and_a_new_
     world = switched().run(2.5)
     assert len(story(world)) == 1, "nothing before the time-out of 3 s"
     world.run(2.0)
-    assert world.story == golden("promoted")
+    assert world.story == golden(__file__, "promoted")
 
 
 def test_the_secondary_dies_and_a_new_one_is_started() -> None:
     world = cluster()
     world.kill("w2")
-    assert world.settle().story == golden("secondary-dies")
+    assert world.settle().story == golden(__file__, "secondary-dies")
 
 
 def test_a_takeover_is_over_before_a_new_secondary_costs_anybody_anything() -> None:
@@ -158,10 +158,10 @@ def test_both_copies_killed_together_are_placed_again_from_the_checkpoint_log() 
     world.kill("w1")
     world.kill("w2")
     world.run(0.1)
-    assert world.story == golden("both-killed")[:5]
+    assert world.story == golden(__file__, "both-killed")[:5]
     world.restart("w2")
     world.settle()
-    assert world.story == golden("both-killed")
+    assert world.story == golden(__file__, "both-killed")
 
 
 def test_all_workers_die_and_the_unit_is_placed_when_one_returns() -> None:

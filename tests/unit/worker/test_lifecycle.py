@@ -28,12 +28,6 @@ def test_a_placed_copy_deploys_restores_reads_and_delivers_once_it_has_fenced() 
     assert core.handle(life.Deployed()) == (A.RESTORE,)
     assert core.handle(life.Restored(7)) == (A.OPEN_INPUTS, A.OUTPUTS, A.REPORT)
     assert core.handle(life.Opened()) == (A.DELIVER,)
-    assert core.story == [
-        "u: new --Placed--> deploying: deploy",
-        "u: deploying --Deployed--> restoring: restore",
-        "u: restoring --Restored--> running: open_inputs, outputs, report",
-        "u: running --Opened--> running: deliver",
-    ]
 
 
 def test_a_copy_that_sleeps_is_deployed_and_restored_and_wakes_without_either() -> None:

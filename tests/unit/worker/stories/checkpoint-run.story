@@ -1,0 +1,5 @@
+resting --Due--> encoding (batch 5)
+encoding --Encoded--> flushing (batch 5)
+flushing --Flushed--> deciding (batch 5)
+deciding --MarkerRead--> settling (batch 5)
+settling --Settled--> resting (batch 5)
