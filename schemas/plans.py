@@ -170,8 +170,8 @@ class SparkPlan(msgspec.Struct, frozen=True, omit_defaults=True):
 
     topic, fields, first, writers, source, event_time, unit_of_time, lateness_s, idle_after_s, name: of its first input.
     more: its other inputs.
-    output: type text by column. outputs: the columns of each output, of a function that has several; `output` are then
-    the columns of all together, and the event time is `_time` if they have one.
+    output: type text by column; of a function with several outputs, the columns of all together.
+    outputs: the columns of each output of such a function; its event time is `_time` if they have one.
     time: column of the output with the event time; empty: the time of the micro-batch.
     timed: Spark has a watermark for that column.
     holds: rows wait in Spark for others, such as those of an open window.

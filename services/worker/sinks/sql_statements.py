@@ -22,7 +22,9 @@ class Dialect:
     """Words of a database.
 
     types: column types by polars type; decimal with places for precision and scale.
-    mark: stands for a value. begin: begins a transaction that writes. lock: ends a query whose rows are locked.
+    mark: stands for a value.
+    begin: begins a transaction that writes.
+    lock: ends a query whose rows are locked.
     as_text: times and decimals are text there, because the database has no such types.
     """
 
