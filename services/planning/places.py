@@ -7,7 +7,7 @@ import re
 import yaml
 
 from holdfast.schemas.plans import Problem
-from holdfast.services.planning.reading import Loader
+from holdfast.services.planning.nodes import compose
 
 _SYNTAX = re.compile(r".*:(\d+):\d+")
 """The path of a syntax error, which is file, line and column."""
@@ -20,7 +20,7 @@ def line_of(written: str, problem: Problem) -> int | None:
     if syntax := _SYNTAX.fullmatch(problem.path):
         return int(syntax[1])
     try:
-        node = yaml.compose(written, Loader)
+        node = compose(written)
     except yaml.YAMLError:
         return None
     line: int | None = None

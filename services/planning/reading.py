@@ -8,7 +8,6 @@ a time stays text, and `float?` is a word.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -18,36 +17,9 @@ import yaml
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.plurals import plural
+from holdfast.services.planning.nodes import compose, construct
 
 MAX_CHARACTERS = 1024 * 1024
-_BOOL, _TIME, _FLOAT = (f"tag:yaml.org,2002:{name}" for name in ("bool", "timestamp", "float"))
-
-
-class Loader(yaml.SafeLoader):
-    """PyYAML's SafeLoader with the scalars of YAML 1.2."""
-
-    _in_plain = False
-
-    def scan_plain(self) -> Any:
-        self._in_plain = True
-        try:
-            return super().scan_plain()
-        finally:
-            self._in_plain = False
-
-    def peek(self, index: int = 0) -> str:
-        """Hides `?` from PyYAML inside a plain scalar. PyYAML ends a word at `?` inside braces, so `{delay: float?}`
-        would be a syntax error; in YAML 1.2 it is not."""
-        character = str(super().peek(index))
-        return "_" if self._in_plain and character == "?" else character
-
-
-Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_BOOL, _TIME)]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-Loader.add_implicit_resolver(_BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
-Loader.add_implicit_resolver(_FLOAT, re.compile(r"^[-+]?[0-9]+(?:\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789"))
 
 
 def read(text: str, name: str) -> Any:
@@ -100,22 +72,17 @@ def _written_twice(root: Any, path: str = "") -> Iterator[str]:
 
 
 def _read_yaml(text: str, name: str) -> Any:
-    loader = None
     try:
-        loader = Loader(text)
-        root = loader.get_single_node()
+        root = compose(text)
         if root is None:
             raise _rejected(name, "is empty", "a job has at least name, sources and queries")
         if duplicates := list(_duplicates(root)):
             raise JobRejected(duplicates)
-        return loader.construct_document(root)
+        return construct(root)
     except yaml.MarkedYAMLError as error:
         raise _rejected(_place(name, error), f"not YAML: {_what(error)}", _hint(error.problem or "")) from None
     except yaml.YAMLError as error:
         raise _rejected(name, f"not YAML: {' '.join(str(error).split())}") from None
-    finally:
-        if loader is not None:
-            loader.dispose()
 
 
 _HINTS = {
