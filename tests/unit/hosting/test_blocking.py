@@ -132,13 +132,14 @@ def test_a_call_that_comes_further_does_not_hang() -> None:
     blocking.close()
 
 
-def test_a_process_with_too_many_calls_that_hang_is_unfit(hasty: BlockingThreads) -> None:
-    free = threading.Event()
+def test_a_process_with_too_many_calls_that_hang_is_unfit() -> None:
+    free, hasty = threading.Event(), BlockingThreads("test", limit=1, patience_s=0.02)
     for number in range(MOST_HUNG):
         hasty.run(lambda: free.wait(300), lambda _: None, f"lane {number}")
     with pytest.raises(WorkerUnfit, match="calls of test hang"):
         until(lambda: (hasty.poll(), False)[1], "too many calls hang")
     free.set()
+    hasty.close()
 
 
 def test_while_nobody_looks_no_call_hangs(hasty: BlockingThreads) -> None:

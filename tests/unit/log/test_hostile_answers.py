@@ -109,6 +109,19 @@ class Library:
         return {asked[0].group_id: done(SimpleNamespace(topic_partitions=answered[1:]))}
 
 
+class Clock:
+    """Each pause takes its time at once."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self._now_s
+
+    def sleep(self, seconds: float) -> None:
+        self._now_s += seconds
+
+
 def next_of(answers: list[Any]) -> Any:
     return answers.pop(0) if len(answers) > 1 else answers[0]
 
@@ -117,8 +130,7 @@ def next_of(answers: list[Any]) -> Any:
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library()
     monkeypatch.setattr(Cluster, "admin", lambda self, name: library)
-    monkeypatch.setattr("holdfast.services.log.kafka.requests.ANSWER_S", 0.1)
-    monkeypatch.setattr("holdfast.services.log.kafka.requests.LOOK_SELDOM_S", 0.01)
+    monkeypatch.setattr("holdfast.services.log.kafka.requests.time", Clock())
     return library
 
 

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 from holdfast.services.cli.commands import app
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.log.kafka import listeners, reaching
+from holdfast.services.log.kafka import listeners, reaching, requests
 from holdfast.services.log.kafka.reaching import reach
 from tests.support.deadlines import HANG_S
 
@@ -91,6 +91,7 @@ def http() -> Iterator[str]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listeners, "QUIET_S", 0.1)
     monkeypatch.setattr(listeners, "ANSWER_S", 0.2)
+    monkeypatch.setattr(requests, "ANSWER_S", 0.2)
 
 
 def test_a_single_kafka_that_answers_is_enough(free: int) -> None:
