@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -34,33 +33,65 @@ def program() -> str | None:
     return next((found for name in NAMES if (found := shutil.which(name))), None)
 
 
-class Browser:
-    """A page of a Chromium of its own.
+class Chromium:
+    """A Chromium without a page, in a folder of its own.
 
-    errors: errors of its console.
-    tasks_ms: tasks of the page during the trace, in milliseconds.
     elsewhere: true to give it only processor time that other processes leave, as for one on a viewer's own machine. A
         niceness of its process alone would not last: run by root, a Chromium sets the niceness of its threads.
     """
 
-    def __init__(self, width: int = 1280, height: int = 860, *, elsewhere: bool = False) -> None:
+    def __init__(self, *, elsewhere: bool = False) -> None:
         found = program()
         if found is None:
             raise FileNotFoundError(f"no {' nor '.join(NAMES)} on the PATH")
         self._folder = tempfile.mkdtemp(prefix="holdfast-browser-")
-        command = [
-            found,
-            *QUIET,
-            f"--user-data-dir={self._folder}",
-            f"--window-size={width},{height}",
-            "about:blank",
-        ]
+        command = [found, *QUIET, f"--user-data-dir={self._folder}", "about:blank"]
         self._process = subprocess.Popen(
             yielding(LEAST, command) if elsewhere else command,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=elsewhere,
         )
+        try:
+            file = Path(self._folder, "DevToolsActivePort")
+            _await(file.exists, "Chromium starts")
+            _await(lambda: len(file.read_text().splitlines()) == 2, "Chromium says its port and its path")
+            port, path = file.read_text().splitlines()
+            self.address = f"ws://127.0.0.1:{port}"
+            self.path = path
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Chromium:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Browser:
+    """A page that shares neither cookies nor anything else with other pages.
+
+    errors: errors of its console.
+    tasks_ms: tasks of the page during the trace, in milliseconds.
+
+    Args:
+        within: the Chromium of the page; None: one of its own, `elsewhere` or not.
+    """
+
+    def __init__(
+        self, width: int = 1280, height: int = 860, *, elsewhere: bool = False, within: Chromium | None = None
+    ) -> None:
         self._opened = ExitStack()
         self._numbers = itertools.count(1)
         self.errors: list[str] = []
@@ -69,13 +100,14 @@ class Browser:
         self._complete = False
         self.requested: list[str] = []
         try:
-            self._page = self._connect()
+            self._page = self._connect(within or self._opened.enter_context(Chromium(elsewhere=elsewhere)))
+            for domain in ("Page", "Runtime", "Log", "Network"):
+                self.call(f"{domain}.enable")
+            self.call("Emulation.setFocusEmulationEnabled", enabled=True)
+            self.size(width, height)
         except BaseException:
             self.close()
             raise
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable")
-        self.size(width, height)
 
     def __enter__(self) -> Browser:
         return self
@@ -86,13 +118,6 @@ class Browser:
     def close(self) -> None:
         with suppress(WebSocketException, OSError):
             self._opened.close()
-        self._process.terminate()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def open(self, url: str) -> None:
         self.call("Page.navigate", url=url)
@@ -159,10 +184,13 @@ class Browser:
         self.tasks_ms = _tasks(self._trace)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
+        return self._ask(self._page, method, **params)
+
+    def _ask(self, whom: ClientConnection, method: str, **params: Any) -> dict[str, Any]:
         number = next(self._numbers)
-        self._page.send(json.dumps({"id": number, "method": method, "params": params}))
+        whom.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
-            said = json.loads(self._page.recv(ANSWER_S))
+            said = json.loads(whom.recv(ANSWER_S))
             if said.get("id") == number:
                 if "error" in said:
                     raise RuntimeError(f"{method}: {said['error']['message']}")
@@ -184,15 +212,14 @@ class Browser:
         elif said.get("method") == "Network.requestWillBeSent":
             self.requested.append(params["request"]["url"])
 
-    def _connect(self) -> ClientConnection:
-        file = Path(self._folder, "DevToolsActivePort")
-        _await(file.exists, "Chromium starts")
-        _await(lambda: len(file.read_text().splitlines()) == 2, "Chromium says its port")
-        port = file.read_text().splitlines()[0]
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/json/list", timeout=ANSWER_S) as answer:
-            pages = [one for one in json.load(answer) if one["type"] == "page"]
-        made = connect(pages[0]["webSocketDebuggerUrl"], max_size=None, proxy=None, ping_interval=None)
-        return self._opened.enter_context(made)
+    def _connect(self, chromium: Chromium) -> ClientConnection:
+        whole = self._talk(chromium.address + chromium.path)
+        context = self._ask(whole, "Target.createBrowserContext", disposeOnDetach=True)["browserContextId"]
+        page = self._ask(whole, "Target.createTarget", url="about:blank", browserContextId=context)["targetId"]
+        return self._talk(f"{chromium.address}/devtools/page/{page}")
+
+    def _talk(self, address: str) -> ClientConnection:
+        return self._opened.enter_context(connect(address, max_size=None, proxy=None, ping_interval=None))
 
 
 def _tasks(trace: list[dict[str, Any]]) -> list[float]:

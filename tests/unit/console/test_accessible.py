@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
-from bench.rig.browser import Browser, program
+from bench.rig.browser import Browser, Chromium, program
 from tests.support.shown_console import ShownConsole
 
 AXE = "HOLDFAST_TEST_AXE"
@@ -46,15 +46,9 @@ def axe() -> str:
     return Path(spec.origin).with_name("axe.min.js").read_text()
 
 
-@pytest.fixture(scope="module")
-def console() -> Iterator[ShownConsole]:
-    with ShownConsole() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def browser(console: ShownConsole) -> Iterator[Browser]:
-    with Browser(*WIDE) as made:
+@pytest.fixture(scope="session")
+def browser(chromium: Chromium, console: ShownConsole) -> Iterator[Browser]:
+    with Browser(*WIDE, within=chromium) as made:
         made.open(console.url)
         console.ask("fail")
         made.open(f"{console.base}/takeovers")

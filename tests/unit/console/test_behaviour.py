@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
-from bench.rig.browser import Browser, program
+from bench.rig.browser import Browser, Chromium, program
 from holdfast.services.console.installation import YIELDS
 from tests.support.deadlines import HANG_S
 from tests.support.shown_console import ShownConsole
@@ -64,15 +64,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def console() -> Iterator[ShownConsole]:
-    with ShownConsole() as made:
-        yield made
-
-
 @pytest.fixture
-def browser(console: ShownConsole) -> Iterator[Browser]:
-    with Browser() as made:
+def browser(chromium: Chromium, console: ShownConsole) -> Iterator[Browser]:
+    with Browser(within=chromium) as made:
         made.open(console.url)
         until(made, "document.querySelector('main .card') !== null", "the overview")
         yield made
@@ -138,8 +132,8 @@ def test_the_console_yields_a_processor_to_the_workers_that_it_shows(console: Sh
     assert os.getpriority(os.PRIO_PROCESS, console.process.pid) == min(19, ours + YIELDS)
 
 
-def test_a_console_that_is_read_only_offers_no_action() -> None:
-    with ShownConsole("--read-only") as console, Browser() as browser:
+def test_a_console_that_is_read_only_offers_no_action(chromium: Chromium) -> None:
+    with ShownConsole("--read-only") as console, Browser(within=chromium) as browser:
         browser.open(console.url)
         until(browser, "document.querySelector('main .card') !== null", "the overview")
         assert "Submit" not in browser.value("document.querySelector('.nav').innerText")
@@ -152,10 +146,10 @@ def test_a_console_that_is_read_only_offers_no_action() -> None:
         assert browser.value("document.querySelector('.cm-content')") is None
 
 
-def test_a_page_is_live_again_after_the_restart_of_the_console() -> None:
+def test_a_page_is_live_again_after_the_restart_of_the_console(chromium: Chromium) -> None:
     first = ShownConsole()
     try:
-        with Browser() as browser:
+        with Browser(within=chromium) as browser:
             browser.open(first.url)
             until(browser, "document.querySelector('.top .chip.good') !== null", "it is live")
             first.close()

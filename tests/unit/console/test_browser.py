@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
-from bench.rig.browser import Browser, program
-from tests.support.deadlines import HANG_S
+from bench.rig.browser import Browser, Chromium, program
+from tests.support.shown_console import ShownConsole
 
 PATCHED = """(async () => {
   const script = performance.getEntriesByType('resource').find((one) => one.name.endsWith('/live.js')).name;
@@ -33,7 +28,6 @@ GRAPH = "[...document.querySelectorAll('.graph .operator')].filter((one) => one.
 OUTSIDE = """[...document.querySelectorAll('.graph .operator, .graph .edge, .graph .rate')]
   .filter((one) => one.checkVisibility())
   .map((one) => one.getBoundingClientRect()).filter(({left, right}) => left < 0 || right > innerWidth).length"""
-ROOT = Path(__file__).parents[3]
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.slow,
@@ -41,26 +35,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def served() -> Iterator[tuple[str, Path]]:
-    """The address of a console, and a folder: a file `fail` in it makes the worker fail."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.shown_cluster"], stdout=subprocess.PIPE, text=True, cwd=ROOT
-    )
-    assert process.stdout is not None
-    try:
-        url, folder = process.stdout.readline().split()
-        yield url, Path(folder)
-    finally:
-        process.terminate()
-        process.wait(HANG_S)
-        process.stdout.close()
-
-
-def test_a_takeover_is_pushed_to_a_page_that_loads_nothing_from_elsewhere(served: tuple[str, Path]) -> None:
-    url, folder = served
-    base = url.partition("/?")[0]
-    with Browser() as browser:
+def test_a_takeover_is_pushed_to_a_page_that_loads_nothing_from_elsewhere(chromium: Chromium) -> None:
+    with ShownConsole() as console, Browser(within=chromium) as browser:
+        url, base = console.url, console.base
         browser.open(f"{base}/takeovers")
         assert "needs its token" in browser.value("document.body.innerText")
         browser.errors.clear()  # the browser has noted the refusal
@@ -71,7 +48,7 @@ def test_a_takeover_is_pushed_to_a_page_that_loads_nothing_from_elsewhere(served
 
         browser.open(f"{base}/takeovers")
         browser.until("document.querySelector('.empty code') !== null", "there is no takeover yet")
-        folder.joinpath("fail").touch()
+        console.ask("fail")
         browser.until("document.querySelectorAll('.bar .phase').length === 3", "the bars came by themselves")
         browser.value("document.querySelector('details').open = true")
         assert browser.value(PATCHED) == []
