@@ -17,6 +17,7 @@ from holdfast.services.kernel.expressions import rules as expression_rules
 from holdfast.services.kernel.expressions.operands import Words
 from holdfast.services.kernel.expressions.own_times import UNITS
 from holdfast.services.kernel.expressions.refused import Refused
+from holdfast.services.kernel.expressions.sample_rows import invented_rows, no_rows
 from holdfast.services.kernel.expressions.sql_text import prepared
 from holdfast.services.kernel.expressions.wrong_calls import written_as
 from holdfast.services.kernel.functions.catalogue import BY_NAME
@@ -224,29 +225,23 @@ def may_fail(text: str, *, of_numbers: bool = False) -> bool:
 
 def result_type(expression: pl.Expr, schema: Mapping[str, pl.DataType]) -> pl.DataType:
     """The type of the expression's values."""
-    return pl.DataFrame(schema=dict(schema)).lazy().select(_value=expression).collect_schema()["_value"]
+    return no_rows(schema).select(_value=expression).collect_schema()["_value"]
 
 
 def _check(expression: pl.Expr, text: str, schema: Mapping[str, pl.DataType]) -> None:
     """Checks, on invented rows, together and one by one, that the expression gives one value a row, independent of
     other rows.
     """
-    nulls = pl.DataFrame({name: pl.Series(name, [None], dtype=kind) for name, kind in schema.items()})
-    nulls.with_columns(_value=expression)
-    made_up = pl.concat([nulls, nulls.with_columns(_made_up(schema, 2)), nulls.with_columns(_made_up(schema, -3))])
+    rows = invented_rows(schema)
+    first = rows[:1].with_columns(_value=expression)["_value"]
     try:
-        alone = [made_up[row].with_columns(_value=expression)["_value"] for row in range(made_up.height)]
-        together = made_up.with_columns(_value=expression)["_value"]
+        others = [rows[row].with_columns(_value=expression)["_value"] for row in range(1, rows.height)]
+        together = rows.with_columns(_value=expression)["_value"]
     except PolarsError:
         return  # the values do not suit it, such as a negative length; where rows do not either, they are refused
-    if not together.equals(pl.concat(alone), null_equal=True):
+    if not together.equals(pl.concat([first, *others]), null_equal=True):
         message = f"'{text}' looks at other rows: use an aggregate or top operator"
         raise ExpressionError(*_mistakes(text, message, schema))
-
-
-def _made_up(schema: Mapping[str, pl.DataType], value: int) -> list[pl.Expr]:
-    plain = {name: kind for name, kind in schema.items() if not kind.is_nested() and kind != pl.Binary}
-    return [pl.lit(value, pl.Int64).cast(kind, strict=False).alias(name) for name, kind in plain.items()]
 
 
 def _plain(message: str, schema: Mapping[str, pl.DataType]) -> str:

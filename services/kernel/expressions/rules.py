@@ -33,6 +33,7 @@ from holdfast.services.kernel.expressions.meanings import ITEM, NEAR, PADDED, No
 from holdfast.services.kernel.expressions.operands import ANY_WORDS, Words
 from holdfast.services.kernel.expressions.own_values import Hashing
 from holdfast.services.kernel.expressions.refused import Refused, check_pattern
+from holdfast.services.kernel.expressions.sample_rows import no_rows
 from holdfast.services.kernel.expressions.type_words import in_words, item_of
 from holdfast.services.kernel.functions.catalogue import BY_NAME
 
@@ -77,7 +78,7 @@ def _ends_in(name: str) -> str:
 class _Rules:
     def __init__(self, schema: Mapping[str, pl.DataType], root: Node, words: Words) -> None:
         self._words = words
-        self._rows = pl.DataFrame(schema=dict(schema)).lazy()
+        self._rows = no_rows(schema)
         self._exact = any(isinstance(schema.get(name), pl.Decimal) for name in _columns(root))
         self._hashed: dict[str, pl.Expr] = {}
 
