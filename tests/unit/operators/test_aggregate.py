@@ -17,6 +17,7 @@ from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from tests.support.examples import examples
 from tests.support.operators import Harness, without_time
 
 FIELDS = {"k": "string?", "v": "int?"}
@@ -106,6 +107,7 @@ def test_a_final_total_is_the_last_update(some: list[tuple[list[dict[str, Any]],
     assert without_time(final.end()) == ordered
 
 
+@examples(each_run=12, with_long=100)
 @given(batches, st.sampled_from([(10, 10), (10, 2), (6, 4), (7, 7)]), st.sampled_from([20, 3, 0]))
 def test_a_row_counts_in_each_of_its_windows_that_is_open(
     some: list[tuple[list[dict[str, Any]], bool]], shape: tuple[int, int], ahead: int

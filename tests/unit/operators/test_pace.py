@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Job, aggregate, count, every, pace, query, source
@@ -17,6 +17,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.operators.operator import TIME, BatchContext
 from holdfast.services.kernel.operators.pace import Pace
+from tests.support.examples import examples
 from tests.support.operators import Harness
 from tests.support.tables import DictTables
 
@@ -59,7 +60,7 @@ ROWS = st.tuples(st.sampled_from(["a", "b", None]), st.integers(0, 9), st.intege
 
 
 @given(batches=st.lists(st.lists(ROWS, max_size=4), max_size=8), restores=st.sets(st.integers(0, 7)))
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 def test_the_last_row_of_each_key_is_that_without_a_pace(batches: list[list[Any]], restores: set[int]) -> None:
     harness, watermark, found = paced(), 0, list[tuple[Any, ...]]()
     for number, batch in enumerate(batches):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -186,8 +187,10 @@ def test_the_payloads_are_the_same_in_another_process_and_after_restores(
     kind, params, inputs = CASES[case]
     batches = data.draw(st.lists(st.tuples(*map(values, inputs)), min_size=1, max_size=4))
     here = operator_sends(kind, params, inputs, batches, restore=False)
-    assert here == operator_sends(kind, params, inputs, batches, restore=True), "restored at every batch"
-    assert here == other.call(operator_sends, kind, params, inputs, batches, True), "in another process"
+    there = other.call(operator_sends, kind, params, inputs, batches, True)
+    if here != there:
+        assert here == operator_sends(kind, params, inputs, batches, restore=True), "restored at every batch"
+    assert here == there, "in another process"
 
 
 def test_every_operator_of_the_catalogue_is_tried() -> None:
@@ -196,11 +199,9 @@ def test_every_operator_of_the_catalogue_is_tried() -> None:
 
 @pytest.mark.slow
 def test_an_operator_that_looks_at_hashes_is_found_out(other: OtherProcess) -> None:
-    """The hash seed of this process may be the other's by chance: of two others they differ."""
+    """So many texts lie in one order under two hash seeds once in more runs than anybody makes."""
     hosts: Rows = [
-        {name: None for name in "knfdbt"} | {"id": 0, "src": 0, "host": f"{i}", "_time": 0} for i in range(9)
+        {name: None for name in "knfdbt"} | {"id": 0, "src": 0, "host": f"{i}", "_time": 0} for i in range(99)
     ]
-    third = OtherProcess(hash_seed=1)
-    found = [process.call(operator_sends, *IMPURE, [[hosts]], False) for process in (other, third)]
-    third.close()
+    found = [call(*IMPURE, [[hosts]], False) for call in (operator_sends, partial(other.call, operator_sends))]
     assert found[0] != found[1]

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import NO_WATERMARK
@@ -14,6 +14,7 @@ from holdfast.schemas.operator_settings import operator_settings
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from tests.support.examples import examples
 from tests.support.operators import Harness
 
 FIELDS = {"k": "string?", "x": "float?", "n": "int"}
@@ -137,7 +138,7 @@ def in_one_piece(some: Rows) -> list[tuple[Any, ...]]:
     )
 
 
-@settings(max_examples=40)
+@examples(each_run=40, with_long=200)
 @given(st.lists(rows, max_size=40), st.integers(0, 20), st.randoms(use_true_random=False))
 def test_sessions_of_rows_in_time_are_those_of_one_piece(some: Rows, lateness: int, chance: random.Random) -> None:
     task, found = sessions(), Rows()

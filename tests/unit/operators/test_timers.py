@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Context, PythonOperator, State
@@ -21,6 +21,7 @@ from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.operators.operator import BatchContext
 from holdfast.services.kernel.operators.python import PythonTask
 from tests.golden import sessions
+from tests.support.examples import examples
 from tests.support.tables import DictTables
 
 MODULE = "timers_of_a_test"
@@ -134,7 +135,7 @@ def _quiet(rows: Sequence[tuple[int, int]], after: int, every: int) -> list[tupl
     return sorted(found, key=str)
 
 
-@settings(max_examples=60)
+@examples(each_run=60, with_long=300)
 @given(
     times=st.lists(st.tuples(st.integers(0, 2), st.integers(0, 12)), min_size=1, max_size=14),
     cuts=st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=8),

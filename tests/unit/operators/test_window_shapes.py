@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
@@ -22,6 +22,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.calendar_windows import Calendar
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.operators.window_shapes import shape_of
+from tests.support.examples import examples
 from tests.support.operators import Harness
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -153,7 +154,7 @@ def bounds(window: dict[str, float], time: int) -> list[tuple[int, int]]:
     return [(round(b), round(b + length)) for b in begins for length in lengths if b <= time < b + length]
 
 
-@settings(max_examples=25)
+@examples(each_run=25, with_long=125)
 @pytest.mark.parametrize("window", SHAPES)
 @given(
     times=st.lists(st.integers(0, 40 * SECOND), max_size=60),
