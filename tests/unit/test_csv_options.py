@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -26,6 +26,7 @@ from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret, load
+from tests.support.examples import examples
 
 FIELDS = {"a": "string?", "b": "string?", "c": "string?"}
 SIGNS = st.permutations([",", ";", "|", "\t", '"', "'", "^", "]", "-"]).map(lambda signs: (signs[0], signs[1]))
@@ -44,7 +45,7 @@ def read(path: Path, source: Source, null: tuple[str, ...] = ()) -> list[list[st
     return [list(row) for row in found.rows.select(list(source.types)).iter_rows()]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 @given(TABLE, SIGNS, st.booleans(), st.booleans(), st.sampled_from([(), ("N",)]))
 def test_text_that_is_written_with_the_options_reads_back(
     table: list[list[str]], signs: tuple[str, str], header: bool, reordered: bool, given_null: tuple[str, ...]
@@ -136,7 +137,8 @@ def test_the_plain_form_carries_the_options_and_without_them_is_as_it_was() -> N
     assert JobSpec.model_validate(spec.as_plain()) == spec
     assert check(spec, []).params["s"]["csv"] == {"delimiter": "\t", "quote": '"', "header": True, "null_words": ["NA"]}
     assert "csv" not in interpret(job(None)).as_plain()["sources"]["s"]
-    assert all(f'"{name}"' in json.dumps(JobSpec.model_json_schema()) for name in ("delimiter", "quote", "header"))
+    schema = json.dumps(JobSpec.model_json_schema())
+    assert all(f'"{name}"' in schema for name in ("delimiter", "quote", "header"))
 
 
 def test_a_job_file_says_the_options_without_quoting_a_key() -> None:

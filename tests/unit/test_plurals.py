@@ -60,6 +60,8 @@ NOUNS = [
     "workers",
 ]
 FIXED = re.compile(rf" (?:dead )?(?:{'|'.join(NOUNS)})\b(?!/)| (?:are|were) | ?\w*\(s\)")
+MAYBE = re.compile(rf"""[}}"'](?:{FIXED.pattern})|'s'|"s\"""")
+"""Files without it need not be parsed: the noun stands behind a brace, or begins a further part of the text."""
 NEVER_ONE = {
     "services/kernel/codecs/arrow_records.py": "a constant",
     "services/kernel/plurals.py": "the one function",
@@ -99,13 +101,14 @@ def fixed(text: str) -> Iterator[int]:
 )
 def test_a_fixed_noun_or_verb_behind_a_number_is_found(line: str) -> None:
     assert list(fixed(line)) == [1]
+    assert MAYBE.search(line)
 
 
 def test_plural_is_used_wherever_a_number_has_a_noun() -> None:
     found = []
     for path in sorted(SERVICES.rglob("*.py")):
         name, text = path.relative_to(SERVICES.parent).as_posix(), path.read_text(encoding="utf-8")
-        if name not in NEVER_ONE:
+        if name not in NEVER_ONE and MAYBE.search(text):
             found += [f"{name}:{line}" for line in fixed(text)]
     assert found == []
 

@@ -91,8 +91,9 @@ def test_bad_lines_of_ndjson_pass_unchanged_to_become_dead_letters(tmp_path: Pat
     assert lines(path) == [b'{"a": 1}', b"not json", b"\xff", b'{"a":']
 
 
-def test_a_csv_column_is_what_all_of_its_values_are(tmp_path: Path) -> None:
-    many = b"".join(b"%d,%d,%d\n" % (i, i, i) for i in range(200_000))
+def test_a_csv_column_is_what_all_of_its_values_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeding, "BLOCK_BYTES", 1 << 16)
+    many = b"".join(b"%d,%d,%d\n" % (i, i, i) for i in range(20_000))
     path = write(tmp_path / "rows.csv", b"int,float,text\n" + many + b"1,0.5,x\n")
     assert len(list(Feed(path).blocks())) > 1
     found = rows(path)
