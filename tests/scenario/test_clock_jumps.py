@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.controller.__main__ import steady_time_ms
 from holdfast.services.hosting.settings import new_incarnation
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 
@@ -24,7 +25,7 @@ def feed_part(cluster: MemoryCluster, fed: list[Order], number: int, parts: int)
         cluster.feed("orders", fed[start:stop][partition::2], partition)
 
 
-@settings(max_examples=6)
+@examples(each_run=6, with_long=30)
 @given(jumps, st.integers(0, 99))
 def test_a_clock_set_forth_and_back_in_the_middle_of_a_job_changes_no_result(
     jumps: list[tuple[int, int]], seed: int

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas import (
@@ -37,6 +37,7 @@ from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.plans.layout import data_topics
 from holdfast.services.view.cluster import ClusterView
 from tests.scenario.test_strangers import BUSY, append, door, own, running
+from tests.support.examples import examples
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.mutations import mutated
 from tests.support.orders import orders
@@ -95,7 +96,7 @@ DECODERS = {
 
 
 @pytest.mark.parametrize("kind", DECODERS)
-@settings(max_examples=200)
+@examples(each_run=60, with_long=1_000)
 @given(seed=SEEDS)
 def test_a_decoder_gives_a_record_or_its_declared_error(kind: str, seed: int) -> None:
     random = Random(seed)
@@ -108,7 +109,7 @@ def test_a_decoder_gives_a_record_or_its_declared_error(kind: str, seed: int) ->
             decode(value)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(each_run=25, with_long=125)
 @given(SEEDS)
 def test_no_controller_fails(seed: int) -> None:
     """Nor one that finds all that in the log when it starts; and both continue to plan what is submitted next."""
@@ -131,7 +132,7 @@ def test_no_controller_fails(seed: int) -> None:
     assert any(status.job == "other" for status in cluster.statuses("other"))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(each_run=40, with_long=200)
 @given(SEEDS)
 def test_no_recovery_replica_fails(seed: int) -> None:
     random = Random(seed)
@@ -155,7 +156,7 @@ def test_no_recovery_replica_fails(seed: int) -> None:
         shell.replica.core.check_invariants()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(each_run=15, with_long=75)
 @given(SEEDS)
 def test_no_worker_fails_and_none_of_its_readers(seed: int) -> None:
     """A copy may: what was changed can be a valid record that contradicts another. A worker may not."""
@@ -177,7 +178,7 @@ def test_no_worker_fails_and_none_of_its_readers(seed: int) -> None:
     repairing.search(door(cluster), cluster.plan)
 
 
-@settings(max_examples=100)
+@examples(each_run=60, with_long=500)
 @given(SEEDS)
 def test_the_view_of_a_cluster_shows_what_there_is(seed: int) -> None:
     random = Random(seed)

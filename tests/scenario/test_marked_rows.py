@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.assignments import Flags
@@ -22,6 +22,7 @@ from holdfast.services.audit.replaying import replay
 from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, REACHED, STAMP
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """
@@ -116,7 +117,7 @@ def test_rows_of_a_zombie_behind_the_last_commit_do_not_count() -> None:
     assert Counter(row["x"] for row in cluster.rows("plain")) == Counter(range(30))
 
 
-@settings(max_examples=12)
+@examples(each_run=12, with_long=60)
 @given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from(["worker", "driver", "both"])), max_size=4))
 def test_workers_and_drivers_may_die_at_any_time(faults: list[tuple[int, str]]) -> None:
     cluster = new_cluster()

@@ -11,7 +11,7 @@ from copy import copy
 from typing import Any
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.assignments import Flags
@@ -27,6 +27,7 @@ from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream
+from tests.support.examples import examples
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 
 JOB = """
@@ -183,7 +184,7 @@ def test_a_zombie_driver_neither_doubles_nor_mixes() -> None:
     to_the_end(cluster, successor, 30)
 
 
-@settings(max_examples=12)
+@examples(each_run=12, with_long=60)
 @given(
     st.lists(st.tuples(st.integers(1, 120), st.sampled_from(["worker", "driver", "both"])), max_size=4),
     st.integers(0, 60),

@@ -6,7 +6,7 @@ from random import Random
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.commits import Commit, Named, encode
@@ -17,6 +17,7 @@ from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.spark.commits import Commits
 from tests.scenario.test_recut import SCHEMA, SECOND_US, StandIn, new_cluster, to_the_end
 from tests.scenario.test_strangers import RUBBISH, append, refused
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.mutations import mutated
 
@@ -94,7 +95,7 @@ def test_a_commit_that_its_own_driver_cannot_have_meant_is_told_as_what_it_is() 
     assert "names no frames at" in str(answers[0])
 
 
-@settings(max_examples=15, deadline=None)
+@examples(each_run=15, with_long=75)
 @given(st.integers(0, 2**32))
 def test_drivers_and_workers_read_on_whatever_lies_on_a_commit_log(seed: int) -> None:
     """What was changed may count, if it could have been written."""

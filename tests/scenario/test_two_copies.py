@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 from unittest import mock
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas import checkpoints, cuts, delivered
@@ -30,6 +30,7 @@ from holdfast.services.kernel.plans.layout import data_topics, readers
 from holdfast.services.log.memory import MemoryAppender, MemoryLog
 from holdfast.services.worker.core.lifecycle import State
 from holdfast.services.worker.process.loop import Worker
+from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import Order, orders
 
@@ -204,7 +205,7 @@ def listen(cluster: MemoryCluster, worker: Worker) -> None:
     worker._control.hold(worker, Partition(cluster.cluster.assignments, 0), False)
 
 
-@settings(max_examples=2)
+@examples(each_run=2, with_long=10)
 @given(st.integers(0, 300), st.integers(0, 99))
 def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_nothing(lead: int, seed: int) -> None:
     fed = orders(400, seed)
@@ -227,7 +228,7 @@ def test_a_second_copy_with_all_but_commit_sends_the_same_frames_and_decides_not
     assert known.markers == known.valid, "there was one author at a time"
 
 
-@settings(max_examples=2)
+@examples(each_run=2, with_long=10)
 @given(st.integers(0, 300), st.integers(0, 99))
 def test_a_worker_that_has_not_read_that_it_was_replaced_may_do_all_it_did_before(lead: int, seed: int) -> None:
     """Both cut, send, checkpoint and trim: the log takes the first proposal; transactions only of the successor."""
@@ -272,7 +273,7 @@ def beside_its_successor(lead: int, fed: list[Order]) -> tuple[Checkpoints, str,
     return known, old.identity.incarnation, new.identity.incarnation
 
 
-@settings(max_examples=2)
+@examples(each_run=2, with_long=10)
 @given(st.integers(20, 300), st.integers(1, 300), st.integers(0, 99))
 def test_a_zombie_that_wakes_behind_has_its_proposals_refused_and_its_transactions_fenced(
     lead: int, asleep: int, seed: int

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Job, query, renamed, select, source
@@ -25,6 +25,7 @@ from holdfast.services.planning import source_streams, spark_inputs
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
 from tests.support.avro import Known, framed
+from tests.support.examples import examples
 
 FIELDS: dict[str, Any] = {"id": "int", "price": "decimal(8,2)?", "name": {"type": "string", "from": "full name"}}
 T_MS = 1_700_000_000_000
@@ -126,7 +127,7 @@ some = st.sampled_from(
 )
 
 
-@settings(max_examples=25)
+@examples(each_run=25, with_long=125)
 @given(st.lists(some, max_size=8), st.integers(0, 8), st.booleans())
 def test_records_become_the_same_in_any_batches(values: list[bytes | None], cut: int, of_table: bool) -> None:
     more: dict[str, Any] = {"table": ["id"]} if of_table else {}

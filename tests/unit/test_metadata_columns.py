@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import Range
@@ -31,6 +31,7 @@ from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
 from holdfast.services.planning import source_streams, spark_inputs
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
+from tests.support.examples import examples
 
 NOW_MS = 1_700_000_000_123
 LIST = "list<struct<name: string, value: string?>>"
@@ -163,7 +164,7 @@ def test_change_records_keep_the_metadata_of_their_records() -> None:
     assert [(r["user"], r["off"], r["v"]) for r in shown(found)] == [("a", 40, 1), ("b", 42, 2)]
 
 
-@settings(max_examples=20, deadline=None)
+@examples(each_run=20, with_long=100)
 @given(st.lists(st.tuples(st.sampled_from([b"a", b"", None]), st.booleans()), max_size=12), st.integers(0, 12))
 def test_batches_change_nothing(given: list[tuple[bytes | None, bool]], at: int) -> None:
     job = spec()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.client.feeding import Feed
@@ -24,6 +24,7 @@ from holdfast.services.client.local_run import Finished, LocalRun, complete
 from holdfast.services.diagnostics.logger import drop_below
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.planning.loading import load
+from tests.support.examples import examples
 
 SHARED = Path(os.environ.get("HOLDFAST_SHARED_DATA", "/work/shared/data"))
 STREAMS = {
@@ -145,7 +146,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=40, deadline=None)
+@examples(each_run=40, with_long=200)
 @given(
     st.lists(
         st.dictionaries(st.text("ab_ .:'\"#é", min_size=1, max_size=4), VALUES, min_size=1, max_size=4),

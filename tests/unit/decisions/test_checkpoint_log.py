@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback, decode, encode, pack, unpack
@@ -12,6 +12,7 @@ from holdfast.services.decisions.checkpoint_log import CheckpointLog, restore
 from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.state.image import MemoryImage
+from tests.support.examples import examples
 
 EVERYTHING = (b"", None)
 
@@ -160,7 +161,7 @@ changes = st.dictionaries(
 steps = st.lists(st.tuples(changes, st.booleans(), st.integers(1, 6), st.booleans(), st.booleans()), max_size=30)
 
 
-@settings(max_examples=300)
+@examples(each_run=60, with_long=1_500)
 @given(steps)
 def test_restoring_equals_recomputing_however_the_log_was_trimmed(
     history: list[tuple[dict[bytes, bytes | None], bool, int, bool, bool]],

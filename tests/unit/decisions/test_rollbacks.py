@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.checkpoints import Anchor, CheckpointRecord, Marker, Part, Rollback, pack, unpack
@@ -14,6 +14,7 @@ from holdfast.services.decisions.checkpoint_log import CheckpointLog, Run, resto
 from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.state.image import MemoryImage
+from tests.support.examples import examples
 
 
 def marker(
@@ -244,7 +245,7 @@ class Unit:
             self.trimmed = anchor.upto
 
 
-@settings(max_examples=400)
+@examples(each_run=60, with_long=2_000)
 @given(deeds)
 def test_every_mark_that_is_held_can_be_restored_however_the_log_was_trimmed_and_rolled_back(
     history: list[tuple[dict[bytes, bytes | None], str, int]],

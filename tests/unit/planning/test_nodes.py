@@ -55,7 +55,7 @@ def composed(text: str) -> object:
         return str(error)
 
 
-@examples(each_run=300, with_long=20_000)
+@examples(each_run=100, with_long=20_000)
 @given(st.lists(PIECES, max_size=14).map("".join))
 def test_libyaml_gives_the_nodes_and_the_errors_of_pyyaml(text: str) -> None:
     fast = composed(text)

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from holdfast.services.worker.checkpoint.policies.policy import Kind, UnitView
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
+from tests.support.examples import examples
 from tests.support.idle_timeline import Timed
 
 TICKS = 300
@@ -144,7 +145,7 @@ def drawn(random: Random, policy: str) -> Worker:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(deadline=None, max_examples=30)
+@examples(each_run=30, with_long=150)
 @given(seed=st.integers(0, 2**32))
 def test_the_promise_of_each_policy_holds_whatever_happens(policy: str, seed: int) -> None:
     worker = drawn(Random(seed), policy)
@@ -153,7 +154,7 @@ def test_the_promise_of_each_policy_holds_whatever_happens(policy: str, seed: in
 
 
 @pytest.mark.parametrize("policy", IDLE)
-@settings(deadline=None, max_examples=30)
+@examples(each_run=30, with_long=150)
 @given(seed=st.integers(0, 2**32))
 def test_neither_data_without_end_nor_silent_backups_stop_a_checkpoint_or_a_paste(policy: str, seed: int) -> None:
     """A capture begins at most so long after the maximum interval as the others take that are due at the same time."""
@@ -174,7 +175,7 @@ def test_neither_data_without_end_nor_silent_backups_stop_a_checkpoint_or_a_past
                 assert worker.now_ms - unit.messages[0] <= unit.max_interval_ms + behind + len(worker.units)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(each_run=30, with_long=150)
 @given(seed=st.integers(0, 2**32))
 def test_under_aligned_each_unit_captures_after_every_nth_batch_that_it_processes(seed: int) -> None:
     """None is passed over: a unit waits until its former run is valid."""

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.worker.process.rocks import LOG_BYTES, MIB, RocksImage, RocksMemory
+from tests.support.examples import examples
 
 keys = st.binary(max_size=3)
 entries = st.lists(st.tuples(keys, st.none() | st.binary(max_size=5)), max_size=20)
@@ -24,7 +25,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("images")
 
 
-@settings(max_examples=50)
+@examples(each_run=50, with_long=250)
 @given(some=st.lists(entries, max_size=5), prefix=keys, start=keys, size=st.integers(0, 30))
 def test_rocks_and_memory_agree(
     folder: Path, some: list[list[tuple[bytes, bytes | None]]], prefix: bytes, start: bytes, size: int

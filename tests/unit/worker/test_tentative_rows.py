@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
@@ -30,6 +30,7 @@ from holdfast.services.worker.sinks.position import Positions
 from holdfast.services.worker.sinks.refusals import Refusals
 from holdfast.services.worker.sinks.tentative_rows import MAX_WAITING, Ahead
 from holdfast.services.worker.sinks.unit_sinks import UnitSinks
+from tests.support.examples import examples
 
 TOPICS = ClusterTopics().job("job", "0-abcdef")
 PARAMS = {"query": "q", "topic": "out", "partitions": 2, "tentative": True}
@@ -110,7 +111,7 @@ def known(told: Sequence[Row]) -> dict[bytes | None, tuple[bytes | None, bool]]:
     return {row.key: (row.value, row.final) for row in told}
 
 
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 @given(
     st.lists(st.sampled_from(("stable", "line", "leap", "take over", "answer")), max_size=24),
     st.sets(st.sampled_from(WINDOWS)),
@@ -159,7 +160,7 @@ TOUCHED = st.lists(st.sets(st.sampled_from(WINDOWS)), min_size=BATCHES, max_size
 """By batch, keys."""
 
 
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 @given(st.lists(st.sampled_from(("stable", "line", "leap", "take over", "answer")), max_size=24), TOUCHED, TOUCHED)
 def test_readers_of_running_totals_end_with_the_newest_final_rows_and_none_is_taken_back(
     steps: list[str], touched: list[set[int]], missing: list[set[int]]

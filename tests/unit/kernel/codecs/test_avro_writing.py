@@ -11,7 +11,7 @@ from typing import Any
 import fastavro
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.avro_writing import encode_avro
@@ -20,6 +20,7 @@ from holdfast.services.kernel.codecs.fields import optional, schema
 from holdfast.services.kernel.codecs.json_schemas import fields as json_fields
 from holdfast.services.kernel.codecs.sink_schemas import names, schema_of
 from tests.support.avro import Known
+from tests.support.examples import examples
 
 FIELDS = {
     "i": "int", "s": "string?", "f": "float", "b": "bool", "r": "bytes?", "t": "timestamp", "d": "date?",
@@ -43,7 +44,7 @@ def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema(FIELDS))
 
 
-@settings(max_examples=40, deadline=None)
+@examples(each_run=40, with_long=200)
 @given(st.lists(_ROW, min_size=1, max_size=5), st.integers(0, 5))
 def test_both_readers_read_what_was_written_and_batches_change_nothing(rows: list[dict[str, Any]], at: int) -> None:
     given, head = frame(rows), b"\0\0\0\0\1"

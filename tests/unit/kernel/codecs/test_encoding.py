@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
@@ -17,6 +17,7 @@ from holdfast.services.kernel.codecs.decoding import Decoder
 from holdfast.services.kernel.codecs.encoding import encode_json, keys
 from holdfast.services.kernel.codecs.fields import schema, with_time
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
+from tests.support.examples import examples
 
 FIELDS = {
     "s": "string?",
@@ -170,7 +171,7 @@ def depend_on_their_row_alone(some: list[dict[str, Any]], counts: Sequence[int])
         assert encode_json(read, EDGE_FIELDS) == (alone * times)[:count], "what Arrow holds is what JSON holds"
 
 
-@settings(max_examples=20, deadline=None)
+@examples(each_run=20, with_long=100)
 @given(edge_rows)
 def test_a_record_and_its_key_depend_on_their_row_alone(some: list[dict[str, Any]]) -> None:
     depend_on_their_row_alone(some, (31, 32, 33))

@@ -12,7 +12,7 @@ import fastavro
 import polars as pl
 import pytest
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import dicts_of, map_column
@@ -28,6 +28,7 @@ from holdfast.services.kernel.codecs.protobuf_writing import encode_protobuf
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.codecs.sink_schemas import schema_of
 from tests.support.avro import Known, avro, framed, record
+from tests.support.examples import examples
 
 FIELDS = {
     "i": "int", "m": "map<string, int>?", "my_n": "map<string, string?>?", "in_list": "list<map<string, float>>?",
@@ -84,7 +85,7 @@ def reversed_maps(value: Any) -> Any:
     return [*map(reversed_maps, value)] if isinstance(value, list) else value
 
 
-@settings(max_examples=40, deadline=None)
+@examples(each_run=40, with_long=200)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.integers(0, 4))
 def test_json_comes_out_as_it_went_in_and_equal_maps_are_equal_bytes(given: list[dict[str, Any]], at: int) -> None:
     rows = rows_of(given)
@@ -100,7 +101,7 @@ def test_json_comes_out_as_it_went_in_and_equal_maps_are_equal_bytes(given: list
         assert keys == sorted(keys, key=str.encode)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(each_run=30, with_long=150)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.integers(0, 4))
 def test_avro_reads_and_writes_maps_and_so_does_its_library(given: list[dict[str, Any]], at: int) -> None:
     rows, head, text = rows_of(given), b"\0\0\0\0\1", schema_of("avro", FIELDS)
@@ -128,7 +129,7 @@ def without_null_maps(value: Any) -> Any:
     return found
 
 
-@settings(max_examples=30, deadline=None)
+@examples(each_run=30, with_long=150)
 @given(st.lists(ROWS, min_size=1, max_size=4), st.integers(0, 4), st.booleans())
 def test_protobuf_reads_and_writes_maps_and_so_does_its_library(
     given: list[dict[str, Any]], at: int, numbered: bool

@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Job, query, source
@@ -15,6 +15,7 @@ from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.decoding import Decoder
 from holdfast.services.planning.checking import check
 from holdfast.services.planning.loading import interpret
+from tests.support.examples import examples
 
 some = st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=6).map(str.encode), st.just(b"\xef\xbb\xbfa"))
 
@@ -31,7 +32,7 @@ def test_a_record_is_a_text_or_says_why_it_is_none() -> None:
     ]
 
 
-@settings(max_examples=15)
+@examples(each_run=15, with_long=75)
 @given(st.lists(some, max_size=5))
 def test_a_record_fares_alone_as_among_others(values: list[bytes | None]) -> None:
     decoder = Decoder({"line": "string"}, "text")

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs import protobuf_records
 from holdfast.services.kernel.codecs.protobuf_plain import PlainReader
 from holdfast.services.kernel.codecs.protobuf_records import MessageReader
 from holdfast.services.kernel.codecs.protobuf_schemas import message, parse
+from tests.support.examples import examples
 
 KINDS = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "string": 9,
@@ -79,7 +80,7 @@ _DAMAGE = st.builds(
 _TWICE = st.builds(lambda first, second: first + second, _MESSAGES, _MESSAGES)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 @given(st.lists(_MESSAGES | _DAMAGE | _TWICE | st.binary(max_size=12), min_size=1, max_size=6))
 def test_both_readers_give_any_bytes_the_same_values_and_reasons(bodies: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patched:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from google.protobuf import descriptor_pb2
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs import protobuf_schemas
@@ -17,6 +17,7 @@ from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
 from holdfast.services.kernel.codecs.protobuf_schemas import message, parse
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from tests.support.avro import framed
+from tests.support.examples import examples
 
 Field = descriptor_pb2.FieldDescriptorProto
 NUMBERS = {"double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "bool": 8, "string": 9, "bytes": 12}
@@ -167,7 +168,7 @@ def test_the_fields_of_a_schema_are_those_that_have_a_type() -> None:
     assert whole == {name: text for name, text in FIELDS.items() if name != "absent"} | {"ms": "int"}
 
 
-@settings(max_examples=40, deadline=None)
+@examples(each_run=40, with_long=200)
 @given(st.lists(st.binary(max_size=12), min_size=1, max_size=6))
 def test_a_record_is_read_or_refused_whatever_its_bytes_and_whatever_is_beside_it(bodies: list[bytes]) -> None:
     mixed = [*bodies, *(ORDER_HEAD + one for one in bodies), made(ALL, id=5)]

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.message_factory import GetMessageClass
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.decoding import Decoder
@@ -20,6 +20,7 @@ from holdfast.services.kernel.codecs.protobuf_messages import Unlike, extended, 
 from holdfast.services.kernel.codecs.protobuf_schemas import message, parse
 from holdfast.services.kernel.codecs.protobuf_writing import encode_protobuf
 from holdfast.services.kernel.codecs.registered import WriterSchema
+from tests.support.examples import examples
 from tests.unit.kernel.codecs.test_avro_writing import _INT, _ROW, _TIME, FIELDS
 
 MORE = FIELDS | {"deep": "list<list<int>?>", "z": "list<float>", "w": "list<timestamp>", "y": "list<bool?>"}
@@ -60,7 +61,7 @@ def without_null_lists(value: Any) -> Any:
     return value
 
 
-@settings(max_examples=20, deadline=None)
+@examples(each_run=20, with_long=100)
 @given(st.lists(ROWS, min_size=1, max_size=5), st.integers(0, 5), st.booleans())
 def test_both_readers_read_what_was_written_and_batches_change_nothing(
     rows: list[dict[str, Any]], at: int, numbered: bool

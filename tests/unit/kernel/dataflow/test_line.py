@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE
 from holdfast.services.kernel.dataflow import merging
 from holdfast.services.kernel.dataflow.line import MAX_EARLY
 from holdfast.services.kernel.dataflow.merging import InputPartition
+from tests.support.examples import examples
 from tests.unit.kernel.dataflow.test_merging import content, frame, opened
 
 OUT = frozenset({0})
@@ -122,7 +123,7 @@ def test_frames_that_stable_has_no_room_for_reach_the_line_and_are_read_again_fo
     assert stable == [[b"0/%d/0" % batch, b"1/%d/0" % batch] for batch in range(1, 6)]
 
 
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 @given(
     st.lists(st.tuples(st.integers(0, 1), st.integers(1, 5)), max_size=12),
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 1), st.integers(1, 5), st.integers(1, 2)), max_size=8),

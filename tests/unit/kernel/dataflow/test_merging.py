@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import xxhash
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import END_WATERMARK
@@ -12,6 +12,7 @@ from holdfast.schemas.frames import FLAG_END, Header
 from holdfast.services.kernel.dataflow import merging
 from holdfast.services.kernel.dataflow.merging import InputPartition
 from holdfast.services.kernel.errors import Divergence, FramesMissing, StateCorrupted
+from tests.support.examples import examples
 
 GENERATION = 7
 
@@ -257,7 +258,7 @@ def test_the_position_is_that_of_the_first_frame_of_a_later_batch() -> None:
     assert partition.position() == 13
 
 
-@settings(max_examples=200)
+@examples(each_run=60, with_long=1_000)
 @given(st.data())
 def test_any_interleaving_of_duplicate_copies_gives_the_same_batches(data: st.DataObject) -> None:
     """Two copies of each of two writers send the same frames; the log holds any interleaving of the four."""

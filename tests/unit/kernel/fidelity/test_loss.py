@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.model.topologies import FULL, MIXED, STRUCTURED, Setting, join, random_topology, sixteen, units
 from holdfast.services.kernel.fidelity.loss import Standing, fidelity, of_queries
 from holdfast.services.kernel.fidelity.topology import Feed, Node, Substream, topology
+from tests.support.examples import examples
 from tests.support.topologies import without
 
 RANDOM = st.builds(
@@ -38,7 +39,7 @@ def test_a_failure_costs_more_the_nearer_it_is_to_the_sink(unit: str, left: floa
 
 
 @given(RANDOM, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 def test_more_units_never_lower_the_fidelity_and_all_of_them_lose_nothing(one, random) -> None:  # type: ignore[no-untyped-def]
     order = list(range(len(one.units)))
     random.shuffle(order)
@@ -53,14 +54,14 @@ def test_more_units_never_lower_the_fidelity_and_all_of_them_lose_nothing(one, r
 
 @pytest.mark.slow
 @given(RANDOM, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 def test_the_rival_metric_is_never_below_the_fidelity(one, random) -> None:  # type: ignore[no-untyped-def]
     alive = np.array([[random.random() < 0.7 for _ in one.units] for _ in range(20)])
     assert (fidelity(one, alive, correlated=False) >= fidelity(one, alive) - 1e-12).all()
 
 
 @given(RANDOM, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 def test_a_plan_that_grows_has_the_fidelity_that_a_fresh_count_gives(one, random) -> None:  # type: ignore[no-untyped-def]
     standing = Standing(one, np.zeros(len(one.units), dtype=np.bool_))
     order = list(range(len(one.units)))

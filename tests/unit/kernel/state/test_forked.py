@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.state.forked import ForkedStore
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.store import Capture, StateStore
 from holdfast.services.kernel.state.table import Table
+from tests.support.examples import examples
 
 KEYS = [bytes([group, key]) for group in range(2) for key in range(3)]
 TABLES = {"t/flat": 0, "t/grouped": 1}
@@ -54,7 +55,7 @@ class Checkpoints:
                 self._store.table(name)._evict()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(each_run=60, with_long=300)
 @given(changes, steps)
 def test_a_fork_equals_a_store_restored_at_its_batch_with_the_same_writes(before: list[Change], after: Steps) -> None:
     store = _open()

@@ -13,6 +13,7 @@ from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.store import Capture, StateStore
 from holdfast.services.kernel.state.values import decode_value, encode_value
 from holdfast.services.worker.checkpoint.unit_image import UnitImage
+from tests.support.examples import most
 
 keys = st.sampled_from([bytes([p, k]) for p in range(3) for k in range(4)])
 values = st.tuples(st.integers(-(2**63), 2**63 - 1), st.none() | st.text(max_size=3))
@@ -131,7 +132,7 @@ class TableIsADictionary(RuleBasedStateMachine):
 
 
 TestTableIsADictionary = TableIsADictionary.TestCase
-TestTableIsADictionary.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+TestTableIsADictionary.settings = settings(max_examples=most(each_run=60, with_long=750), stateful_step_count=30)
 
 
 def test_a_capture_does_not_see_later_values() -> None:
