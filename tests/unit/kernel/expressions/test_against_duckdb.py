@@ -51,25 +51,26 @@ def parts(entry: Entry) -> tuple[str, str, str]:
     return entry if len(entry) == 3 else (*entry, "")
 
 
+NULLS = {name: pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items()}
+
+
 def ours(text: str, some: pl.DataFrame) -> pl.Series:
-    whole = some.with_columns(pl.lit(None, kind).alias(name) for name, kind in SCHEMA.items() if name not in some)
-    return computing([compile_expression(text, SCHEMA).alias("_value")])(whole.select(*SCHEMA))["_value"]
+    made = compile_expression(text, SCHEMA)
+    missing = [name for name in made.meta.root_names() or SCHEMA if name not in some.columns]
+    return computing([made.alias("_value")])(some.with_columns(NULLS[name] for name in missing))["_value"]
 
 
 def theirs(duck: Any, text: str, some: pl.DataFrame) -> list[Any]:
     """DuckDB's values; None where it raises at a row."""
     duck.register("given", some.with_columns(pl.col(pl.Datetime).dt.replace_time_zone(None)).to_arrow())
+    table = f"(SELECT * REPLACE ({_AS_MAP} AS q) FROM given)" if "q" in some.columns else "given"
     try:
-        table = f"(SELECT * REPLACE ({_AS_MAP} AS q) FROM given)" if "q" in some.columns else "given"
         found: Any = pl.from_arrow(duck.execute(f"SELECT ({text}) AS v FROM {table}").to_arrow_table())
-        return plain(found["v"])
     except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException):
         raise
     except duckdb.Error:
-        if some.height == 1:
-            return [None]
-    middle = some.height // 2
-    return theirs(duck, text, some[:middle]) + theirs(duck, text, some[middle:])
+        found = pl.from_arrow(duck.execute(f"SELECT TRY({text}) AS v FROM {table}").to_arrow_table())
+    return plain(found["v"])
 
 
 def plain(column: pl.Series) -> list[Any]:
