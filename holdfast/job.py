@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.schemas.job_part import JobPart
 from holdfast.schemas.jobs import JobSpec
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 
 if TYPE_CHECKING:
     from holdfast.services.client.frames import Given

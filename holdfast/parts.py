@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from holdfast.schemas import job_operators, job_settings, jobs
 from holdfast.schemas.job_part import JobPart
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.converting import function_name
-from holdfast.services.planning.loading import part_problems
+from holdfast.services.planning.conversion import function_name
+from holdfast.services.planning.loader import part_problems
 
 P = ParamSpec("P")
 Made = TypeVar("Made")

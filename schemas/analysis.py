@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from holdfast.schemas.decoders import Strict
 from holdfast.schemas.plans import Problem, SparkPlan
-from holdfast.schemas.reading import Strict
 
 
 class Question(msgspec.Struct, frozen=True):

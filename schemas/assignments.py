@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from holdfast.schemas.decoders import Count, Positive, Strict, Whole
 from holdfast.schemas.formats import FIRST
 from holdfast.schemas.incidents import Incident, IncidentStanding
 from holdfast.schemas.outages import Outage, OutageStanding
-from holdfast.schemas.reading import Count, Positive, Strict, Whole
 from holdfast.schemas.retired import Retired
 
 

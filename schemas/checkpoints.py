@@ -9,8 +9,8 @@ import msgspec
 
 from holdfast.schemas.cuts import CutsSnapshot, Gap
 from holdfast.schemas.decided import Id
+from holdfast.schemas.decoders import Count, Micros, Strict, Whole
 from holdfast.schemas.leaps import Leap
-from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 Entry = tuple[bytes, bytes | None]
 """A key (two bytes of table number, then the table's key) and its encoded value; None is a tombstone."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.schemas import reading
+from holdfast.schemas import decoders
 from holdfast.schemas.savepoints import Start
 
 COMMANDS = (
@@ -66,7 +66,7 @@ class Command(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def decode(data: bytes) -> Command | dict[str, Any]:
     """Decodes a command, or the raw JobSpec. Raises msgspec.DecodeError on any other bytes."""
-    record = reading.json.decode(data)
+    record = decoders.json.decode(data)
     if not isinstance(record, dict):
         raise msgspec.ValidationError(f"expected an object, got {type(record).__name__}")
     if "command" not in record:

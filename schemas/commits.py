@@ -11,7 +11,7 @@ from collections.abc import Collection
 import msgspec
 
 from holdfast.schemas.decided import Id
-from holdfast.schemas.reading import Count, Micros, Strict, Whole
+from holdfast.schemas.decoders import Count, Micros, Strict, Whole
 
 Positions = dict[str, dict[Count, Count]]
 """Offset of the next record by topic and partition."""

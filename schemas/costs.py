@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.schemas.reading import Count
+from holdfast.schemas.decoders import Count
 
 
 class TentativeCounts(msgspec.Struct, frozen=True, omit_defaults=True):

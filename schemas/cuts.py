@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from holdfast.schemas.decided import Id
-from holdfast.schemas.reading import Count, Micros, Strict, Whole
+from holdfast.schemas.decoders import Count, Micros, Strict, Whole
 
 NO_WATERMARK = -(2**63)
 """Watermark before any event time."""

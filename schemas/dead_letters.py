@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.schemas.reading import Strict
+from holdfast.schemas.decoders import Strict
 
 MAX_RAW_BYTES = 512 * 1024
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.schemas.checkpoints import Position
-from holdfast.schemas.reading import Count, Strict
+from holdfast.schemas.decoders import Count, Strict
 
 NO_ROW = b"null"
 """JSON of a sink's record without a value."""

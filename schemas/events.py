@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast.schemas.reading import Strict
+from holdfast.schemas.decoders import Strict
 
 
 class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class Alternative(msgspec.Struct, frozen=True, omit_defaults=True):
 class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     """A line of `holdfast events`.
 
-    phases_ms: of a takeover (worker/unit/takeover.py).
+    phases_ms: of a takeover (worker/unit/facts/takeover.py).
     topic, partition, offset: of the record that a reader refused.
     batch: the last one that the copy has done; -1: none.
     promise_ms: the recovery time that the user has asked for; 0: none.

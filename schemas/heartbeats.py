@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.schemas.costs import Costs
+from holdfast.schemas.decoders import Count, Strict, Whole
 from holdfast.schemas.formats import FIRST
-from holdfast.schemas.reading import Count, Strict, Whole
 
 FAULTED = "faulted"
 """State of a copy that an unexpected error has stopped; the next assignment that names the copy starts it again."""

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.schemas.reading import Count, Positive, Whole
+from holdfast.schemas.decoders import Count, Positive, Whole
 
 Times = Annotated[float, msgspec.Meta(gt=0)]
 UnitName = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from holdfast.schemas.reading import Count, Micros
+from holdfast.schemas.decoders import Count, Micros
 
 
 class Leap(msgspec.Struct, frozen=True, omit_defaults=True):

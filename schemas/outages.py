@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from holdfast.schemas.reading import Count, Positive
+from holdfast.schemas.decoders import Count, Positive
 
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 Name = Annotated[str, msgspec.Meta(pattern=r"\A[^@/]+\Z")]

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.schemas.reading import Amount, Count, Positive
+from holdfast.schemas.decoders import Amount, Count, Positive
 
 
 class HybridPlan(msgspec.Struct, frozen=True):

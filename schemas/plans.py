@@ -12,10 +12,10 @@ import msgspec
 
 from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.decided import Id
+from holdfast.schemas.decoders import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.leaps import Leap
 from holdfast.schemas.operator_settings import NO_PYTHON, OperatorSettings, PythonSettings, operator_settings
 from holdfast.schemas.plan_settings import PlanSettings, settings_of
-from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.retired import Retired
 from holdfast.schemas.sink_plans import NO_SINK, SinkPlan
 from holdfast.schemas.source_settings import NO_SOURCE, SourceSettings

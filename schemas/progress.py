@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from holdfast.schemas.checkpoints import Position
+from holdfast.schemas.decoders import Count, Micros, Strict, Whole
 from holdfast.schemas.leaps import Leap
-from holdfast.schemas.reading import Count, Micros, Strict, Whole
 
 
 class Progress(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from holdfast.schemas.reading import Count, Strict
+from holdfast.schemas.decoders import Count, Strict
 
 PIECE_BYTES = 256 * 1024
 """Size of all pieces of a file but the last one: three of them fit into a batch of the client, and one into any record

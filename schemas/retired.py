@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from holdfast.schemas.reading import Count
+from holdfast.schemas.decoders import Count
 
 
 class Retired(msgspec.Struct, frozen=True, omit_defaults=True):

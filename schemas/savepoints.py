@@ -10,8 +10,8 @@ import msgspec
 
 from holdfast.schemas.checkpoints import Entry
 from holdfast.schemas.cuts import TaskCuts
+from holdfast.schemas.decoders import Count, Micros, Strict, Text, Whole
 from holdfast.schemas.plans import Plan
-from holdfast.schemas.reading import Count, Micros, Strict, Text, Whole
 
 FORMAT = 1
 """Format of the manifest and of the state files. A release reads every format up to its own."""

@@ -9,7 +9,7 @@ from unittest import mock
 
 from bench.compose.project import DockerFailed, Project
 from bench.rig.cluster import BenchCluster
-from holdfast.services.log.opening import open_log
+from holdfast.services.log.door import open_log
 
 
 class ContainerCluster(BenchCluster):

@@ -24,7 +24,7 @@ from bench.rig.feeder import Feeder
 from bench.rig.figures import Figures
 from bench.rig.followed import Followed, MeasureFailed
 from holdfast.schemas.events import Event
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.recovery.core.unit.table.reasons import FAILURES
 

@@ -33,13 +33,13 @@ from bench.rig.followed import MeasureFailed
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import HoldfastError
-from holdfast.services.log.opening import open_waiting
+from holdfast.services.log.door import open_waiting
 from holdfast.services.log.patience import SETTING as PATIENCE
 from holdfast.services.log.patience import Patience
 from holdfast.services.log.protocol import Appender, Log
 from holdfast.services.view.door import Door, Whereabouts
 from holdfast.services.view.lines import CopyLine, UnitLine
-from holdfast.services.view.reading import named_job, read_all
+from holdfast.services.view.reader import named_job, read_all
 
 JOBS = Path(__file__).parents[2] / "compose" / "jobs"
 READY_S = 300.0

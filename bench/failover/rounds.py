@@ -18,7 +18,7 @@ from bench.rig import jobs
 from bench.rig.cluster import BenchCluster, now_ms
 from bench.rig.feeder import Feeder
 from bench.rig.followed import Followed
-from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.audit.replay import Report, replay
 
 WORKERS = 4
 RATE_PER_S = 2_000

@@ -11,11 +11,11 @@ from bench.rig.feeder import Feeder
 from bench.rig.figures import Figures
 from bench.rig.scale import Scale
 from holdfast.schemas.savepoints import Start
-from holdfast.services.client.saving import begin_with, save
-from holdfast.services.client.submitting import submit
-from holdfast.services.client.updating import update
-from holdfast.services.planning.loading import load
-from holdfast.services.view.reading import read_jobs
+from holdfast.services.client.savepoints import begin_with, save
+from holdfast.services.client.submission import submit
+from holdfast.services.client.update import update
+from holdfast.services.planning.loader import load
+from holdfast.services.view.reader import read_jobs
 
 RATE_PER_S = 2_000
 PATIENCE_S = 300.0

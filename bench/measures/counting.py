@@ -29,7 +29,7 @@ from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.keyed import StateTable
 from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.worker.core.spent import Spent
-from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.batches.batch_processor import BatchProcessor
 
 SMALL, LARGE = 20, 10_000
 """Records of a batch: at 2,000 a second, and at most."""
@@ -78,7 +78,7 @@ def _edges() -> Callable[[], object]:
     task = next(task for task in layout.tasks if task.operator.kind == "sink")
     produced = Produced(sinks=[SinkRows(task, pl.DataFrame(), 0)])
     walked = Walked(produced, [], True, SMALL, Counter(), {"events": (SMALL, 1_000)})
-    processing = Processing.__new__(Processing)
+    processing = BatchProcessor.__new__(BatchProcessor)
     processing._spent = Spent()
     return lambda: processing._count_edges(walked)
 

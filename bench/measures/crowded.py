@@ -17,7 +17,7 @@ from bench.rig.feeder import Feeder
 from bench.rig.figures import Figures, percentile
 from bench.rig.quota import confined
 from bench.rig.scale import Scale
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 
 SHARE = 2 / 3
 """Share of one CPU: two cores, each of a third of its speed."""

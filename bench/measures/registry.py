@@ -28,12 +28,12 @@ from bench.rig.scale import Scale
 from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader
 from holdfast.services.kernel.codecs.avro_schemas import parse
-from holdfast.services.kernel.codecs.decoding import Decoder
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.decoder import Decoder
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.codecs.protobuf_schemas import message
 from holdfast.services.kernel.codecs.protobuf_schemas import parse as parse_protobuf
 from holdfast.services.kernel.codecs.registered import HEADER, WriterSchema
-from holdfast.services.kernel.codecs.registered_writing import registered_values
+from holdfast.services.kernel.codecs.registered_encoder import registered_values
 
 FIELDS = {"id": "int", "user": "string", "price": "float", "ok": "bool", "at": "timestamp"}
 SCHEMA = {

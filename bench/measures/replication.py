@@ -24,7 +24,7 @@ from bench.rig.scale import Scale
 from holdfast.schemas.assignments import Change, ReplicationPlan, job_key, unit_key
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.recovery.core.replication.replanning import COOL_DOWN_US, REPLICA, holders
 

@@ -14,7 +14,7 @@ from bench.rig.scale import Scale
 from bench.rig.spent import Spent
 
 SETTLING_S = 15.0
-"""A job is at rest some time after its last record: see worker/core/cutting.py."""
+"""A job is at rest some time after its last record: see worker/core/cut_rhythm.py."""
 
 
 @dataclass(frozen=True, slots=True)

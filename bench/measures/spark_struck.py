@@ -25,7 +25,7 @@ from bench.rig.figures import Figures, percentile
 from bench.rig.followed import Followed, MeasureFailed
 from bench.rig.scale import Scale
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.client.current import await_format
 from holdfast.services.kernel.errors import Retriable
 

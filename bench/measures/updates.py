@@ -19,9 +19,9 @@ from bench.rig.scale import Scale
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import Partition
-from holdfast.services.client.updating import Updated, update
-from holdfast.services.planning.loading import load
-from holdfast.services.view.reading import read_jobs
+from holdfast.services.client.update import Updated, update
+from holdfast.services.planning.loader import load
+from holdfast.services.view.reader import read_jobs
 
 RATE_PER_S, KEYS, PATIENCE_S, CALM_S = 2_000, 100_000, 300.0, 2.0
 ROWS_S, LOOK_S = 60.0, 1.0

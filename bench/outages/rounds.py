@@ -24,7 +24,7 @@ from bench.rig.feeder import Feeder
 from bench.rig.followed import Followed, MeasureFailed
 from holdfast.schemas import formats
 from holdfast.schemas.assignments import job_key
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf
 from holdfast.services.kernel.errors import Retriable

@@ -27,7 +27,7 @@ from bench.rig.followed import Followed, MeasureFailed
 from holdfast.schemas import commands
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 
 WORKERS = 3
 RATE_PER_S, KEYS = 2_000, 10_000

@@ -36,11 +36,11 @@ from holdfast.schemas import commands
 from holdfast.schemas.commands import Command
 from holdfast.schemas.plans import QueryState
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.cli.terminal import console
 from holdfast.services.log.kafka.client import Cluster
 from holdfast.services.log.kafka.reader import KafkaReader
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.view.cluster import ClusterView
 
 ROOT = Path(__file__).parents[2]

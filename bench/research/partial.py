@@ -29,10 +29,10 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.dataflow.sink_records import RowsOf
 from holdfast.services.log.protocol import Log
-from holdfast.services.view.reading import read_all
+from holdfast.services.view.reader import read_all
 
 SOURCES, KEYS, RATE_PER_S, INTERVAL_MS = 8, 24, 240, 200
 """A key is of one source: of a query that lacks sources the rows of the others are true."""

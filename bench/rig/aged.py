@@ -23,7 +23,7 @@ from holdfast.services.decisions.jobs import MANY as JOBS_MANY
 from holdfast.services.decisions.jobs import Jobs, Submissions
 from holdfast.services.decisions.snapshots import SAFE_S, Pace, Trims
 from holdfast.services.decisions.standings import EVERY, MANY, Standings
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 UNITS = 40

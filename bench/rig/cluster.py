@@ -20,13 +20,13 @@ from bench.rig.followed import DEADLINE_S, Followed, MeasureFailed
 from bench.rig.machine import cpu_s
 from holdfast.schemas import commands
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.log.door import open_log
 from holdfast.services.log.kafka.appender import KafkaAppender
 from holdfast.services.log.kafka.client import Cluster
 from holdfast.services.log.kafka.reader import KafkaReader
-from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Log
 from holdfast.services.node.machine.cluster_files import ClusterFiles
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.view.door import Door, Whereabouts
 
 HOLDFAST = str(Path(sys.executable).parent / "holdfast")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 

@@ -18,9 +18,9 @@ from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.schemas.plans import QueryState, Status
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.log.opening import open_log
+from holdfast.services.log.door import open_log
 from holdfast.services.node.kafka.broker import EmbeddedKafka
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 WORKERS, EACH_S = 5, 0.1

@@ -9,8 +9,8 @@ from holdfast.schemas import dead_letters
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.comparing import Comparison
-from holdfast.services.audit.computing import Outcome, Row
+from holdfast.services.audit.comparison import Comparison
+from holdfast.services.audit.recomputation import Outcome, Row
 from holdfast.services.audit.recorded import Recorded
 from holdfast.services.audit.recording import Recording
 from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, RowsOf, halves_of

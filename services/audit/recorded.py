@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.log.late.expecting import Expecting
+from holdfast.services.log.late.expected_records import ExpectedRecords
 from holdfast.services.log.protocol import Chunk, Log, Message
 
 MAX_BUFFERED = 100_000
@@ -28,7 +28,7 @@ class Recorded:
 
     def __init__(self, log: Log, name: str, positions: Mapping[Partition, int], ends: Mapping[Partition, int]) -> None:
         self._reader = log.reader(name)
-        self._expecting = Expecting(log, self._reader)
+        self._expecting = ExpectedRecords(log, self._reader)
         self._fetched = dict(positions)
         self._ends = dict(ends)
         self._buffers: dict[Partition, deque[Message]] = {partition: deque() for partition in positions}

@@ -19,8 +19,8 @@ from holdfast.schemas.cuts import Answered, CutsSnapshot, Gap, Raised, TaskRaise
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
-from holdfast.services.audit.computing import WhereRaised
-from holdfast.services.audit.settling import check_settles
+from holdfast.services.audit.recomputation import WhereRaised
+from holdfast.services.audit.settled_state import check_settles
 from holdfast.services.decisions.admitted import Skipped
 from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.decisions.answers import Answers, asking, asking_units

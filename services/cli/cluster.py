@@ -15,7 +15,7 @@ from holdfast.services.cli.terminal import note, print_json, say, waiting
 from holdfast.services.cli.whereabouts import data_directory, load_settings
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.log.kafka.reaching import reach
+from holdfast.services.log.kafka.reach import reach
 from holdfast.services.node.members.service import Service
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def up(
             files.make()  # before minutes are spent on Kafka
         _fetch_kafka(quiet=as_json)
     if detach:
-        from holdfast.services.node.detaching import start_detached
+        from holdfast.services.node.detached_start import start_detached
 
         with waiting("starting the cluster ...", quiet=as_json):
             cluster = start_detached(settings, workers)
@@ -104,7 +104,7 @@ def serve(
     kafka: KafkaAt = None,
 ) -> None:
     """Run one service on a Kafka that is there, and start it again when it ends: what a container runs."""
-    from holdfast.services.node.serving import serve as run
+    from holdfast.services.node.single_service import serve as run
     from holdfast.services.node.start import EXPECTED
 
     settings = load_settings(data_directory(data_dir), kafka)

@@ -116,7 +116,7 @@ COMMANDS = (
     Command(
         "try",
         JOBS,
-        "trying:command",
+        "trial:command",
         "Run a job on files, in memory: no Kafka, the same results as on a cluster.",
     ),
     Command(
@@ -134,7 +134,7 @@ COMMANDS = (
     Command(
         "convert",
         JOBS,
-        "converting:convert",
+        "conversion:convert",
         "Print a job file as a job in Python, or a job in Python as a job file.",
     ),
     Command(
@@ -160,13 +160,13 @@ COMMANDS = (
     Command(
         "savepoint",
         JOBS,
-        "saving:savepoint",
+        "savepoints:savepoint",
         "Write a job's positions and state, as of one batch, to a directory; `submit --from DIR` begins there.",
     ),
     Command(
         "update",
         JOBS,
-        "saving:update",
+        "savepoints:update",
         "Replace a job that runs by a changed one, with its positions and its state: no row is lost or doubled.",
     ),
     Command(
@@ -178,13 +178,13 @@ COMMANDS = (
     Command(
         "checkpoint",
         JOBS,
-        "checkpointing:checkpoint",
+        "checkpoints:checkpoint",
         "Change the checkpoint policy of a job while it runs: when its units capture.",
     ),
     Command(
         "rollback",
         JOBS,
-        "checkpointing:rollback",
+        "checkpoints:rollback",
         "Take units of a job back to its newest global checkpoint, from which they compute again.",
     ),
     Command("move", JOBS, "running_jobs:move", "Move a unit to another worker while it runs, without an outage."),
@@ -197,13 +197,13 @@ COMMANDS = (
     Command(
         "drill",
         JOBS,
-        "explaining:drill",
+        "explanations:drill",
         "Make a takeover of a unit that is protected, and compare what it takes with what was predicted and promised.",
     ),
     Command(
         "send",
         DATA,
-        "sending:send",
+        "records:send",
         "Write a file's records to a topic; record i goes to partition i modulo their number, unless it has a key.",
     ),
     Command(
@@ -225,17 +225,17 @@ COMMANDS = (
         "dead_letters:dead_letters",
         "Show the records that could not be processed, with position and reason, or send them back.",
     ),
-    Command("list", LOOKING, "looking:list_jobs", "List jobs."),
+    Command("list", LOOKING, "status:list_jobs", "List jobs."),
     Command(
         "status",
         LOOKING,
-        "looking:status",
+        "status:status",
         "Show how far a job is, unit by unit: batches, watermarks, records, late, dead, lost.",
     ),
     Command(
         "watch",
         LOOKING,
-        "watching:watch",
+        "watch:watch",
         "Keep the status of a job on the screen, until Ctrl-C or until the job has ended.",
     ),
     Command(
@@ -244,8 +244,8 @@ COMMANDS = (
         "stored_state:state",
         "Show the state of an operator, as of the newest checkpoint of each task: totals, windows, rows that wait.",
     ),
-    Command("units", LOOKING, "looking:units", "Show who runs what of a job, with which flags; or what it costs."),
-    Command("workers", LOOKING, "looking:workers", "List the workers heard of in the last minute."),
+    Command("units", LOOKING, "status:units", "Show who runs what of a job, with which flags; or what it costs."),
+    Command("workers", LOOKING, "status:workers", "List the workers heard of in the last minute."),
     Command(
         "events",
         LOOKING,
@@ -255,7 +255,7 @@ COMMANDS = (
     Command(
         "explain",
         LOOKING,
-        "explaining:explain",
+        "explanations:explain",
         "Say why units have their scheme, what each would take and cost, and what would have to change.",
     ),
     Command("doctor", MACHINE, "machine:doctor", "Check Java, Kafka, disk and limits, and say what to do."),

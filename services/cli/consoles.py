@@ -65,7 +65,7 @@ def console(
 
     from holdfast.services.cli.faults import kill_worker, stall_worker
     from holdfast.services.cli.whereabouts import connected, data_directory
-    from holdfast.services.console.guarding import read_token
+    from holdfast.services.console.guard import read_token
     from holdfast.services.node.machine.cluster_files import ClusterFiles
 
     directory = data_directory(data_dir)
@@ -77,7 +77,7 @@ def console(
         return
 
     from holdfast.services.console.actions import Machine
-    from holdfast.services.console.serving import Served, serve
+    from holdfast.services.console.server import Served, serve
 
     with connected(data_dir, kafka) as door:
         served = Served(
@@ -104,7 +104,7 @@ def _asks_for_its_own(ctx: typer.Context) -> bool:
 
 
 def _say_address(url: str, directory: Path, *, read_only: bool, as_json: bool) -> None:
-    from holdfast.services.console.guarding import TOKEN_FILE
+    from holdfast.services.console.guard import TOKEN_FILE
 
     if as_json:
         print_json({"address": url, "token_file": str(directory / TOKEN_FILE), "read_only": read_only})

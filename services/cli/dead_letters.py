@@ -17,7 +17,7 @@ from holdfast.services.kernel.visible import visible_line
 if TYPE_CHECKING:
     from holdfast.schemas.dead_letters import DeadLetter
     from holdfast.schemas.topics import JobTopics
-    from holdfast.services.client.resending import Mended, Resent
+    from holdfast.services.client.resent_letters import Mended, Resent
     from holdfast.services.view.door import Door
 
 
@@ -69,7 +69,7 @@ def dead_letters(
 def _export(door: Door, topics: JobTopics, file: Path, as_json: bool) -> None:
     from dataclasses import asdict
 
-    from holdfast.services.client.mending import Exported, lines_of
+    from holdfast.services.client.exported_letters import Exported, lines_of
 
     found = Exported()
     try:
@@ -91,7 +91,7 @@ def _export(door: Door, topics: JobTopics, file: Path, as_json: bool) -> None:
 
 
 def _mended(file: Path) -> Mended:
-    from holdfast.services.client.mending import mended
+    from holdfast.services.client.exported_letters import mended
 
     try:
         with file.open("rb") as lines:
@@ -103,7 +103,7 @@ def _mended(file: Path) -> Mended:
 
 
 def _replay(door: Door, topics: JobTopics, again: bool, as_json: bool, file: Path | None) -> None:
-    from holdfast.services.client.resending import resend
+    from holdfast.services.client.resent_letters import resend
 
     resent = resend(door.log, topics, door.present, again=again, mended=None if file is None else _mended(file))
     if as_json:
@@ -135,7 +135,7 @@ def _show(door: Door, topics: JobTopics, follow: bool, as_json: bool) -> None:
 
     from holdfast.schemas.dead_letters import decode
     from holdfast.services.view.rows import plain_letter
-    from holdfast.services.view.tailing import read_topic
+    from holdfast.services.view.tail import read_topic
 
     count = 0
     for _, message in read_topic(door.log, topics.dead_letters, door.present[topics.dead_letters], follow=follow):

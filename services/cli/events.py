@@ -84,7 +84,7 @@ def _read(door: Door, job: str, *, follow: bool, cluster: bool) -> Iterator[Even
 
     from holdfast.schemas.events import decode
     from holdfast.services.node.members.readiness import NO_JOB
-    from holdfast.services.view.tailing import read_topic
+    from holdfast.services.view.tail import read_topic
 
     for _, message in read_topic(door.log, door.topics.events, 1, follow=follow):
         try:
@@ -101,7 +101,7 @@ def failures_of(door: Door, job: str) -> str:
     import time
 
     from holdfast.services.view.happenings import happenings_of, summary
-    from holdfast.services.view.reading import read_events
+    from holdfast.services.view.reader import read_events
 
     since_ms = int(time.time() * 1000) - RECENT_MS
     found = (event for event in read_events(door, since_ms) if event.job in ("", job))
@@ -110,7 +110,7 @@ def failures_of(door: Door, job: str) -> str:
 
 def _check_known(door: Door, job: str) -> None:
     """Raises CommandFailed if there is no such job."""
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reader import named_job, read_jobs
 
     named_job(read_jobs(door), job)
 

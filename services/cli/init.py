@@ -125,7 +125,7 @@ def _sample() -> int:
 
 
 def _values(path: Path) -> Iterator[bytes]:
-    from holdfast.services.client.feeding import Feed
+    from holdfast.services.client.feed import Feed
     from holdfast.services.client.unusable import UnusableFile
 
     feed = Feed(path)
@@ -186,7 +186,7 @@ def _tried(draft: Draft, file: Path, sample: Path | None) -> list[str] | None:
     from holdfast.services.client.local_run import LocalRun, complete
     from holdfast.services.diagnostics.logger import drop_below
     from holdfast.services.kernel import lazy_modules
-    from holdfast.services.planning.loading import load
+    from holdfast.services.planning.loader import load
 
     lazy_modules.resolve(load=False)
     drop_below(logging.ERROR)

@@ -20,7 +20,7 @@ def job_names(incomplete: str) -> list[str]:
 def _read(found: list[str]) -> None:
     from holdfast.services.cli.whereabouts import connected, find
     from holdfast.services.view.cluster import OVER
-    from holdfast.services.view.reading import read_jobs
+    from holdfast.services.view.reader import read_jobs
 
     try:
         find(None, None)  # an error of `connected` would stand in the middle of the line

@@ -28,9 +28,9 @@ def check(file: File, data_dir: DataDir = None, kafka: KafkaAt = None, as_json: 
     """Say what is wrong with a job file, or show its plan. Nothing is started; no cluster is needed."""
     from holdfast.services.cli.whereabouts import allowed, patience_with
     from holdfast.services.client.job_files import read_job
-    from holdfast.services.client.planning import plan
+    from holdfast.services.client.planned_job import plan
     from holdfast.services.kernel.errors import JobRejected
-    from holdfast.services.planning.rendering import became
+    from holdfast.services.planning.description import became
 
     try:
         job = read_job(file, lambda: patience_with(data_dir, kafka))
@@ -59,7 +59,7 @@ def _show(plan: Plan, prefix: str, on_cluster: bool, as_json: bool, became: Mapp
     became: operators that replace each query in SQL.
     """
     from holdfast.schemas.topics import JobTopics
-    from holdfast.services.planning.rendering import sections, summary, written_out
+    from holdfast.services.planning.description import sections, summary, written_out
 
     topics = JobTopics(prefix, plan.job, plan.generation)
     if as_json:
@@ -82,7 +82,7 @@ def _has_rows_without_seal(plan: Plan) -> bool:
 
 
 def refuse(name: str, problems: tuple[Problem, ...], as_json: bool) -> None:
-    from holdfast.services.client.submitting import problem_lines
+    from holdfast.services.client.submission import problem_lines
     from holdfast.services.kernel.plurals import plural
 
     if as_json:
@@ -116,10 +116,10 @@ def submit(
 ) -> None:
     """Start a job; returns when it runs, or says why it does not."""
     from holdfast.services.cli.whereabouts import allowed, connected, patience_with
-    from holdfast.services.client import submitting
+    from holdfast.services.client import submission
     from holdfast.services.client.job_files import read_job
-    from holdfast.services.client.planning import missing_topics, plan
-    from holdfast.services.client.registering import with_schemas
+    from holdfast.services.client.planned_job import missing_topics, plan
+    from holdfast.services.client.registration import with_schemas
     from holdfast.services.kernel.errors import JobRejected
     from holdfast.services.kernel.plurals import plural
     from holdfast.services.log.kafka.registry import open_registry
@@ -127,7 +127,7 @@ def submit(
 
     try:
         job = read_job(file, lambda: patience_with(data_dir, kafka))
-        spark, starting = submitting.on_spark(job.spec), f"starting job {job.spec.name} ..."
+        spark, starting = submission.on_spark(job.spec), f"starting job {job.spec.name} ..."
         with connected(data_dir, kafka) as door, waiting(starting, quiet=as_json) as report:
             if create_topics:
                 allow = allowed(job.spec, data_dir)
@@ -139,11 +139,11 @@ def submit(
                 open_registry,
                 lambda: patience_with(data_dir, kafka),
             )
-            patience_s = timeout or submitting.patience_s(spark)
+            patience_s = timeout or submission.patience_s(spark)
             with _begun(door, raw, savepoint, carrying(drop_state, reread, renamed)):
-                done = submitting.submit(door, raw, patience_s, report if spark else lambda how_far: None)
-            warnings = [*done.status.warnings, *submitting.sink_warnings(door, done.generation)]
-            unprotected = submitting.unprotected(door, done.generation)
+                done = submission.submit(door, raw, patience_s, report if spark else lambda how_far: None)
+            warnings = [*done.status.warnings, *submission.sink_warnings(door, done.generation)]
+            unprotected = submission.unprotected(door, done.generation)
     except JobRejected as rejected:
         refuse(str(file), rejected.problems, as_json)
         return
@@ -172,7 +172,7 @@ def _begun(door: Door, raw: dict[str, Any], savepoint: str | None, how: savepoin
         yield
         return
     from holdfast.services.client.places import place_of
-    from holdfast.services.client.saving import begin_with
+    from holdfast.services.client.savepoints import begin_with
 
     start = begin_with(door, raw, place_of(savepoint), how)
     try:

@@ -11,7 +11,7 @@ from holdfast.services.cli.terminal import print_json, print_table, say, waiting
 from holdfast.services.kernel.errors import CommandFailed
 
 if TYPE_CHECKING:
-    from holdfast.services.client.repairing import PoisonLine
+    from holdfast.services.client.bad_records import PoisonLine
 
 
 def repair(
@@ -38,9 +38,9 @@ def repair(
     rows of a true frame are gone with it, and the batches behind a skipped cut are cut again.
     """
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client import repairing
+    from holdfast.services.client import bad_records
     from holdfast.services.view.cluster import OVER
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reader import named_job, read_jobs
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)
@@ -50,11 +50,11 @@ def repair(
             raise CommandFailed(f"job {line.job} does not run: there is nothing to repair")
         if skip is None:
             with waiting(f"reading the topics of {line.job} ...", quiet=as_json):
-                found = repairing.search(door, plan)
+                found = bad_records.search(door, plan)
             _show(found, line.job, as_json)
             return
-        at, offset = repairing.place(skip, plan, door.topics.job(plan.job, plan.generation), door.present)
-        repairing.skip(door, plan, at, offset)
+        at, offset = bad_records.place(skip, plan, door.topics.job(plan.job, plan.generation), door.present)
+        bad_records.skip(door, plan, at, offset)
     if as_json:
         print_json({"job": line.job, "topic": at.topic, "partition": at.index, "offset": offset, "skipped": True})
     else:

@@ -18,9 +18,9 @@ from holdfast.services.kernel.errors import FAILED, CommandFailed
 from holdfast.services.view.losses import losses, once_each
 
 if TYPE_CHECKING:
-    from holdfast.services.audit.comparing import Counts, Difference
-    from holdfast.services.audit.computing import Row
-    from holdfast.services.audit.replaying import Report
+    from holdfast.services.audit.comparison import Counts, Difference
+    from holdfast.services.audit.recomputation import Row
+    from holdfast.services.audit.replay import Report
 
 MAX_SHOWN = 5
 MAX_SHOWN_BYTES = 300
@@ -44,7 +44,7 @@ def replay(
     operators are loaded here as on a worker: run it where their modules can be imported.
     """
     _as_workers_run()
-    from holdfast.services.audit.replaying import replay as run
+    from holdfast.services.audit.replay import replay as run
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.kernel.operators.python import CodeUnavailable, restrict
     from holdfast.services.worker.process.settings import WorkerSettings

@@ -15,7 +15,7 @@ from holdfast.services.kernel.plurals import plural
 if TYPE_CHECKING:
     from holdfast.schemas.plans import Plan
     from holdfast.services.kernel.fidelity.of_job import Rates
-    from holdfast.services.planning.replicating import Prediction
+    from holdfast.services.planning.replication import Prediction
 
 _WIDE, _HIGH = 60, 8
 """Size of the chart, in characters."""
@@ -51,7 +51,7 @@ def plan(
 ) -> None:
     """Say which units a replication budget would give a replica, and what results would be left without the others."""
     from holdfast.services.kernel.fidelity.of_job import budget_share
-    from holdfast.services.planning.replicating import predict
+    from holdfast.services.planning.replication import predict
 
     if rates is not None and live:
         raise CommandFailed("--rates and --live both say what the rates are", "leave one out", USAGE)
@@ -69,7 +69,7 @@ def plan(
 def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tuple[Plan, Rates | None]:
     from holdfast.services.cli.whereabouts import allowed, connected, patience_with
     from holdfast.services.client.job_files import in_python, read_job
-    from holdfast.services.client.planning import plan as made_of
+    from holdfast.services.client.planned_job import plan as made_of
     from holdfast.services.kernel.errors import JobRejected
 
     path = Path(job)
@@ -81,7 +81,7 @@ def _plan(job: str, live: bool, data_dir: Path | None, kafka: str | None) -> tup
         except JobRejected as rejected:
             first = rejected.problems[0]
             raise CommandFailed(f"{job}: {first}", f"`holdfast check {job}` shows every problem", USAGE) from None
-    from holdfast.services.view.reading import named_job, read_all
+    from holdfast.services.view.reader import named_job, read_all
 
     with connected(data_dir, kafka) as door:
         view = read_all(door)
@@ -143,7 +143,7 @@ def _is_rate(value: object) -> bool:
 
 
 def _draw(made: Plan, found: Prediction) -> None:
-    from holdfast.services.planning.replicating import smallest_share
+    from holdfast.services.planning.replication import smallest_share
 
     chosen, following = set(found.units), set(found.following)
     rows = []

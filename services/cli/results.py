@@ -39,9 +39,9 @@ def results(
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.kernel.dataflow.sink_records import CLOSING, FINAL, TENTATIVE, RowsOf
     from holdfast.services.view.losses import dropped_as_late, why_late
-    from holdfast.services.view.reading import named_job, read_jobs, read_progress
+    from holdfast.services.view.reader import named_job, read_jobs, read_progress
     from holdfast.services.view.rows import rows_of, sinks_of
-    from holdfast.services.view.tailing import read_topics
+    from holdfast.services.view.tail import read_topics
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)

@@ -71,15 +71,15 @@ def scheme(
 ) -> None:
     """Change the fault-tolerance scheme of a unit while it runs. Returns once the change is decided."""
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client import submitting
+    from holdfast.services.client import submission
     from holdfast.services.planning.available import SCHEMES
-    from holdfast.services.view.reading import read_jobs, running_unit
+    from holdfast.services.view.reader import read_jobs, running_unit
 
     if wanted not in SCHEMES:
         raise typer.BadParameter(f"there is no scheme '{wanted}': one of {', '.join(sorted(SCHEMES))}")
     with connected(data_dir, kafka) as door, waiting(f"{unit} to {wanted} ...", quiet=as_json):
         line = running_unit(read_jobs(door), job, unit)
-        submitting.change_scheme(door, line, unit, wanted, timeout)
+        submission.change_scheme(door, line, unit, wanted, timeout)
     _print({"job": line.job, "generation": line.generation, "state": f"running, {unit} under {wanted}"}, as_json)
 
 
@@ -100,7 +100,7 @@ def move(
     says why it does not. `holdfast events` shows each step. SIGTERM to a worker moves every unit that it runs.
     """
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client.moving import move_unit, placed
+    from holdfast.services.client.move import move_unit, placed
 
     with connected(data_dir, kafka) as door, waiting(f"{unit} to {worker} ...", quiet=as_json):
         line, former = placed(door, job, unit, worker)
@@ -130,14 +130,14 @@ def accept(
     From here on rows may be computed otherwise than before. Without this the job waits for a worker as it was.
     """
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client import submitting
-    from holdfast.services.view.reading import read_jobs, running_job
+    from holdfast.services.client import submission
+    from holdfast.services.view.reader import read_jobs, running_job
 
     with connected(data_dir, kafka) as door, waiting(f"versions of {job} ...", quiet=as_json):
         view = read_jobs(door)
         line = running_job(view, job)
         plan = view.plan(line.generation)
-        found = {} if plan is None else submitting.accept_versions(door, line, plan, timeout)
+        found = {} if plan is None else submission.accept_versions(door, line, plan, timeout)
     if as_json:
         print_json({"job": line.job, "generation": line.generation, "versions": found})
         return
@@ -156,13 +156,13 @@ def _command(
     start: str = "",
 ) -> None:
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client import submitting
+    from holdfast.services.client import submission
     from holdfast.services.view.losses import dropped_as_late, once_each, why_late
-    from holdfast.services.view.reading import read_jobs, running_job
+    from holdfast.services.view.reader import read_jobs, running_job
 
     with connected(data_dir, kafka) as door, waiting(f"{kind} of {name} ...", quiet=as_json):
         job = running_job(read_jobs(door), name, "no command changes it")
-        ended = None if job.state == state else submitting.command(door, kind, job, timeout, start)
+        ended = None if job.state == state else submission.command(door, kind, job, timeout, start)
     done: dict[str, Any] = {"job": job.job, "generation": job.generation, "state": state}
     late = {} if ended is None else ended.late_dropped
     counts = {"late_dropped": once_each(late).by_source, "late_by_stream": late} if late else {}

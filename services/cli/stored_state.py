@@ -34,7 +34,7 @@ def state(
     from holdfast.services.cli.whereabouts import connected
     from holdfast.services.client.stored_state import Asked, read_state
     from holdfast.services.kernel.errors import CommandFailed
-    from holdfast.services.view.reading import named_job, read_jobs
+    from holdfast.services.view.reader import named_job, read_jobs
 
     with connected(data_dir, kafka) as door:
         view = read_jobs(door)

@@ -30,20 +30,20 @@ def topics(
     may be used at any time, and is what the controller does by itself.
     """
     from holdfast.services.cli.whereabouts import connected
-    from holdfast.services.client import cleaning
+    from holdfast.services.client import cleanup
 
     if over and not clean:
         raise CommandFailed("--over goes with --clean", code=USAGE)
     with connected(data_dir, kafka) as door:
-        lines = cleaning.owned(door)
+        lines = cleanup.owned(door)
         if over:
-            lines = cleaning.clean_over(door)
+            lines = cleanup.clean_over(door)
         elif clean:
             if not yes:
                 whose = f"of cluster '{door.topics.prefix}' on {door.where.bootstrap_servers}"
                 typer.confirm(f"Delete {plural(len(lines), 'topic')} {whose}?", abort=True, err=True)
             with waiting("listening whether the cluster runs ...", quiet=as_json):
-                lines = cleaning.clean(door)
+                lines = cleanup.clean(door)
     if as_json:
         print_json(lines)
     elif clean:

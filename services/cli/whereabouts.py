@@ -15,7 +15,7 @@ from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.cli.options import DEFAULT_DATA_DIR
 from holdfast.services.cli.terminal import note
 from holdfast.services.kernel.errors import USAGE, CommandFailed, Retriable
-from holdfast.services.log.kafka.reaching import reach
+from holdfast.services.log.kafka.reach import reach
 from holdfast.services.node.machine.cluster_files import ClusterFiles
 from holdfast.services.node.machine.disk import shortage
 from holdfast.services.node.machine.folders import using
@@ -52,7 +52,7 @@ def data_directory(data_dir: Path | None) -> Path:
 
 def allowed(spec: JobSpec, data_dir: Path | None) -> list[str]:
     """Modules that the local cluster's workers accept; without a cluster or a setting, those of the job."""
-    from holdfast.services.planning.checking import entry_of
+    from holdfast.services.planning.check import entry_of
 
     cluster = ClusterFiles(data_directory(data_dir)).running()
     listed = (load_settings(data_dir).plugins if cluster is None else cluster.plugins).split(",")
@@ -94,7 +94,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
             note(doubt)
 
     from holdfast.services.kernel import lazy_modules
-    from holdfast.services.log.opening import expect_secret
+    from holdfast.services.log.door import expect_secret
     from holdfast.services.log.seal.secret import SECRET_FILE, is_said
 
     lazy_modules.resolve(load=False)
@@ -119,7 +119,7 @@ def connected(data_dir: Path | None, kafka: str | None, *, any_kafka: bool = Fal
 
 def opened(where: Whereabouts, patience: Patience | None = None) -> Log:
     """The log of a command, which is to `close` it: one that waits, with a word to the person."""
-    from holdfast.services.log.opening import open_waiting
+    from holdfast.services.log.door import open_waiting
 
     patience = patience or patience_with(where.data_dir, where.bootstrap_servers)
     return open_waiting(where.bootstrap_servers, where.prefix, f"cli-{os.getpid()}", patience)

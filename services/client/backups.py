@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.services.client.places import StorePlace
 from holdfast.services.client.savepoint_files import MANIFEST, remove
-from holdfast.services.client.saving import Saved
+from holdfast.services.client.savepoints import Saved
 from holdfast.services.kernel.errors import CommandFailed, Retriable
 
 NAME = "%Y%m%dT%H%M%SZ"

@@ -16,7 +16,7 @@ from typing import Any
 
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 SAMPLE = 1_000
 """Number of records in the sample."""
@@ -169,7 +169,7 @@ def _accepted(found: Draft) -> Draft:
 
 
 def _problems(found: Draft) -> list[tuple[str, str]]:
-    from holdfast.services.client.planning import plan
+    from holdfast.services.client.planned_job import plan
 
     try:
         plan(load(found.text(), "job.yaml"), None, "holdfast", [])

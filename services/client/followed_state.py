@@ -13,19 +13,19 @@ from holdfast.schemas.checkpoints import Entry, Marker, unpack
 from holdfast.schemas.cuts import END_WATERMARK, NO_WATERMARK
 from holdfast.schemas.plans import Plan, UnitPlan
 from holdfast.schemas.savepoints import Piece, Task
-from holdfast.services.client.holding import Holding, check_batch
-from holdfast.services.client.saving import pieces_of_table
+from holdfast.services.client.hold import Hold, check_batch
+from holdfast.services.client.savepoints import pieces_of_table
 from holdfast.services.kernel.errors import CommandFailed, PositionGone
 from holdfast.services.kernel.operators.kind import EVERY_TASK
 from holdfast.services.kernel.plans.handed_over import split_by
 from holdfast.services.kernel.plans.layout import task_name
-from holdfast.services.worker.checkpoint.restoring import Rebuilt, newer_runs
+from holdfast.services.worker.checkpoint.restore import Rebuilt, newer_runs
 
 
 class FollowedState:
     """The state of every unit of a job. Small tables that every task holds go last, whole."""
 
-    def __init__(self, hold: Holding, plan: Plan) -> None:
+    def __init__(self, hold: Hold, plan: Plan) -> None:
         self._hold, self._plan = hold, plan
         self._units = list[_Unit]()
 
@@ -85,7 +85,7 @@ class _Unit:
             entries = self.found.image.scan(number.to_bytes(2, "big"))
             yield from self._counted(number, pieces_of_table(task, table, entries))
 
-    def read(self, hold: Holding) -> None:
+    def read(self, hold: Hold) -> None:
         """Reads the runs that came since the last read."""
         try:
             runs, self._next = newer_runs(hold.log, hold.checkpoints(self.unit), self.found.log, self._next)

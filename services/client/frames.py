@@ -15,14 +15,14 @@ import polars as pl
 from holdfast.schemas.delivered import NO_ROW
 from holdfast.schemas.jobs import CsvOptions, Source
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.client.feeding import Feed
+from holdfast.services.client.feed import Feed
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs.arrow_records import encode_arrow
 from holdfast.services.kernel.codecs.csv_form import CsvForm
-from holdfast.services.kernel.codecs.decoding import Decoder
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import TIME
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.suggestions import suggest
 
 Given = pl.DataFrame | Path | str | Iterable[Mapping[str, Any] | bytes]

@@ -23,8 +23,8 @@ from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSp
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
-from holdfast.services.controller.polling import Polling
-from holdfast.services.hosting.blocking import Inline
+from holdfast.services.controller.polled_conductor import PolledConductor
+from holdfast.services.hosting.blocking_calls import Inline
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.dataflow.sink_records import json_rows
@@ -33,7 +33,7 @@ from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.versions import versions
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.planning import spark_installation
-from holdfast.services.recovery.polling import Polling as RecoveryPolling
+from holdfast.services.recovery.polled_replica import PolledReplica
 from holdfast.services.worker.process.loop import Worker
 
 BEAT_EVERY_TURNS = 20
@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 if TYPE_CHECKING:
-    from holdfast.services.planning.checking import Describe
+    from holdfast.services.planning.check import Describe
     from holdfast.services.spark.local.driver import LocalDriver
 
 
@@ -84,8 +84,8 @@ class InMemoryCluster:
             self._time_ms,
             means=Means(self._versions, allow, describe=_asking_here(allow) if heavy else None),
         )
-        self._controller = Polling(conductor, self.log, self._time_ms)
-        self._recovery = RecoveryPolling(
+        self._controller = PolledConductor(conductor, self.log, self._time_ms)
+        self._recovery = PolledReplica(
             "local-recovery", self.log, self._cluster, BEAT_EVERY_TURNS, now_us=lambda: self._now_ms * 1000
         )
         self.worker: Worker | None = None

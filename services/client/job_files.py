@@ -22,8 +22,8 @@ from holdfast.services.kernel.errors import USAGE, CommandFailed, JobRejected
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.kafka.registry import open_registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.planning.loading import interpret
-from holdfast.services.planning.reading import read
+from holdfast.services.planning.loader import interpret
+from holdfast.services.planning.plain_data import read
 
 _loaded: dict[Path, ModuleType] = {}
 

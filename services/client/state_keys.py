@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from holdfast.schemas.reading import json
+from holdfast.schemas.decoders import json
 from holdfast.services.kernel.codecs import keys as canonical_keys
 from holdfast.services.kernel.codecs.fields import required
 from holdfast.services.kernel.codecs.text_columns import TextColumns

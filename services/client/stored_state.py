@@ -31,7 +31,7 @@ from holdfast.services.kernel.state.store import StateStore
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.late.jobs import read_admitted
 from holdfast.services.view.door import Door
-from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
+from holdfast.services.worker.checkpoint.restore import Rebuilt, rebuild
 
 TRIES = 3
 """A checkpoint log may be trimmed while it is read."""

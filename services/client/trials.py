@@ -26,7 +26,7 @@ from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, id
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.log.kafka.registry import of_this_process
-from holdfast.services.planning.checking import entry_of
+from holdfast.services.planning.check import entry_of
 
 
 class Tried(dict[str, pl.DataFrame]):

@@ -7,20 +7,20 @@ from dataclasses import dataclass, replace
 
 from holdfast.schemas.commands import Command
 from holdfast.schemas.job_settings import POLICY_NAMES
-from holdfast.services.client import submitting
-from holdfast.services.client.checkpointing import change_policy
-from holdfast.services.client.drilling import drill_unit
-from holdfast.services.client.moving import move_unit, placed
-from holdfast.services.client.planning import missing_topics
-from holdfast.services.client.resending import resend
+from holdfast.services.client import submission
+from holdfast.services.client.drill import drill_unit
+from holdfast.services.client.move import move_unit, placed
+from holdfast.services.client.planned_job import missing_topics
+from holdfast.services.client.policy_change import change_policy
+from holdfast.services.client.resent_letters import resend
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.planning.available import SCHEMES
-from holdfast.services.planning.loading import interpret
-from holdfast.services.planning.reading import read
+from holdfast.services.planning.loader import interpret
+from holdfast.services.planning.plain_data import read
 from holdfast.services.view.door import Door
 from holdfast.services.view.letters import find_letters
-from holdfast.services.view.reading import read_jobs, running_job, running_unit
+from holdfast.services.view.reader import read_jobs, running_job, running_unit
 
 READ_ONLY = "this console is read-only"
 PATIENCE_S = {"pause": 60.0, "resume": 60.0, "drain": 300.0, "cancel": 300.0}
@@ -67,8 +67,8 @@ class Actions:
         if kind not in PATIENCE_S:
             raise CommandFailed(f"there is no action '{kind}'", f"one of {', '.join(PATIENCE_S)}", USAGE)
         job = running_job(read_jobs(self._door), name, "no command changes it")
-        submitting.command(self._door, kind, job, PATIENCE_S[kind])
-        done = submitting.WANTED_STATE.get(kind)
+        submission.command(self._door, kind, job, PATIENCE_S[kind])
+        done = submission.WANTED_STATE.get(kind)
         return f"Job {job.job} {f'is {done}' if done else 'has ended'}."
 
     def drill(self, name: str, unit: str) -> str:
@@ -92,7 +92,7 @@ class Actions:
         if wanted not in SCHEMES:
             raise CommandFailed(f"there is no scheme '{wanted}'", f"one of {', '.join(sorted(SCHEMES))}", USAGE)
         job = running_unit(read_jobs(self._door), name, unit)
-        submitting.change_scheme(self._door, job, unit, wanted, SCHEME_S)
+        submission.change_scheme(self._door, job, unit, wanted, SCHEME_S)
         return f"{unit} is under {wanted}."
 
     def checkpoint(self, name: str, policy: str, interval_ms: int | None = None) -> str:
@@ -140,8 +140,8 @@ class Actions:
         door = replace(self._door, present=self._door.log.topics())
         if create_topics:
             door.log.create(missing_topics(spec, door.present, door.topics.prefix, self.allow, None))
-        patience_s = submitting.patience_s(submitting.on_spark(spec))
-        done = submitting.submit(door, raw, patience_s, lambda how_far: None)
+        patience_s = submission.patience_s(submission.on_spark(spec))
+        done = submission.submit(door, raw, patience_s, lambda how_far: None)
         return f"Job {done.job} runs in {plural(done.status.units, 'unit')}."
 
     def _check(self) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.schemas.plans import Plan, Problem
-from holdfast.services.client import planning
+from holdfast.services.client import planned_job
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.places import line_of
-from holdfast.services.planning.reading import read
+from holdfast.services.planning.plain_data import read
 
 NAME = "job.yaml"
 TRY_S = 30.0
@@ -78,7 +78,7 @@ def check(written: str, present: dict[str, int] | None, prefix: str, allow: list
     """
     try:
         spec = interpret(read(written, NAME), NAME)
-        plan = planning.plan(spec, present, prefix, allow)
+        plan = planned_job.plan(spec, present, prefix, allow)
     except JobRejected as rejected:
         return Draft(tuple((line_of(written, one), one) for one in rejected.problems))
     return Draft((), plan, tuple(spec.sources))

@@ -11,7 +11,7 @@ from holdfast.schemas.operator_settings import AggregateSettings
 from holdfast.schemas.plans import Edge, OperatorPlan, Plan, UnitPlan
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.console.markup import Node, element, plain_rate, text, tone
-from holdfast.services.console.placing import HEAD, MOST_TASKS, ROW, WIDTH, Box, Line, Placement, across, down
+from holdfast.services.console.placement import HEAD, MOST_TASKS, ROW, WIDTH, Box, Line, Placement, across, down
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.lines import UnitLine
 

@@ -14,6 +14,7 @@ from nicegui.element import Element
 from starlette.requests import Request
 
 from holdfast.services.console.actions import READ_ONLY, Actions
+from holdfast.services.console.dialogs import Dialogs
 from holdfast.services.console.feed import Feed
 from holdfast.services.console.markup import Node, card, chip, element, nothing, text
 from holdfast.services.console.parts import records
@@ -22,7 +23,6 @@ from holdfast.services.console.parts.incidents import incidents
 from holdfast.services.console.parts.job import job_page
 from holdfast.services.console.parts.overview import overview, story
 from holdfast.services.console.parts.takeovers import takeovers
-from holdfast.services.console.talking import Talking
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.view.door import Door
 from holdfast.services.view.live import LiveJob, Picture
@@ -111,7 +111,7 @@ def add_pages(console: Console) -> None:
     @_page("/submit")
     async def submit_page(request: Request) -> None:
         await _ready(console)
-        from holdfast.services.console.submitting import submit_form
+        from holdfast.services.console.submit_form import submit_form
 
         with _frame(console, request, "Submit", "/submit") as talking:
             _heading("Submit a job")
@@ -263,7 +263,7 @@ async def _ready(console: Console) -> None:
 
 
 @contextmanager
-def _frame(console: Console, request: Request, title: str, current: str) -> Iterator[Talking]:
+def _frame(console: Console, request: Request, title: str, current: str) -> Iterator[Dialogs]:
     ui.page_title(f"{title} · holdfast")
     ui.add_head_html('<link rel="stylesheet" href="/console-static/console.css">')
     ui.colors(primary="#4f46e5")
@@ -287,7 +287,7 @@ def _frame(console: Console, request: Request, title: str, current: str) -> Iter
     refresh()
     ui.timer(LOOK_S * 2, refresh)
     with ui.element("main").classes("page"):
-        yield Talking(console.actions)
+        yield Dialogs(console.actions)
 
 
 def _nav(console: Console, current: str) -> Node:

@@ -12,18 +12,18 @@ from holdfast.services.controller.conductor import Conductor, Kind
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
 from holdfast.services.controller.meters import of_jobs
-from holdfast.services.controller.rooting import Rooting
+from holdfast.services.controller.plan_snapshots import PlanSnapshots
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.diagnostics.service_log import close_service_log, open_service_log
 from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
 from holdfast.services.kernel.versions import versions
+from holdfast.services.log.door import refused_by
 from holdfast.services.log.faust.agents import every
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.kafka.rights import Rights
 from holdfast.services.log.late.backlog import Backlog
-from holdfast.services.log.opening import refused_by
 from holdfast.services.process.decider import Decider
 from holdfast.services.process.health import Health
 from holdfast.services.process.metrics import of_process, of_refusals
@@ -56,7 +56,7 @@ async def run(settings: ControllerSettings) -> int:
         Controller(settings.controller, settings.heartbeat_interval_ms),
         time_ms,
         means=Means(versions(tuple(settings.allow)), settings.allow, decider.durability, rights=rights),
-        rooting=Rooting(
+        rooting=PlanSnapshots(
             settings.controller, topics, safe_s=settings.trim_after_s or None, kept=settings.keep_ended_jobs
         ),
     )

@@ -17,7 +17,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.events import Outcome
-from holdfast.services.controller.watching import ProgressRecord, Watching
+from holdfast.services.controller.drain_progress import DrainProgress, ProgressRecord
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.late.backlog import Backlog
@@ -38,7 +38,7 @@ class Shell:
     def __init__(self, conductor: Conductor, log: Log, backlog: Backlog, time_ms: Callable[[], int]) -> None:
         self._conductor, self._log, self._backlog, self._time_ms = conductor, log, backlog, time_ms
         self._kinds = conductor.topics()
-        self._watching = Watching(log)
+        self._watching = DrainProgress(log)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="conductor")
         self._wake = asyncio.Event()
         self._looked_s = time.monotonic()

@@ -21,7 +21,7 @@ from holdfast.services.controller.core import events as happened
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.counts import published
 from holdfast.services.controller.effects import Effects, Means
-from holdfast.services.controller.rooting import Rooting
+from holdfast.services.controller.plan_snapshots import PlanSnapshots
 from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.decisions.jobs import Jobs
 from holdfast.services.decisions.refusals import Refusals
@@ -65,14 +65,14 @@ class Conductor:
         core: Controller,
         time_ms: Callable[[], int],
         means: Means,
-        rooting: Rooting | None = None,
+        rooting: PlanSnapshots | None = None,
     ) -> None:
         self.core, self.cluster, self._log, self._time_ms = core, cluster, log, time_ms
         assigned = lambda: core.goals.standings.assigned.format  # noqa: E731
         self.effects = Effects(log, cluster, core.name, time_ms, means=means, format=assigned)
         self._pending: list[do.Action] = []
         self._looked_ms, self._rooted_ms = time_ms(), 0
-        self.rooting = rooting or Rooting(core.name, cluster)
+        self.rooting = rooting or PlanSnapshots(core.name, cluster)
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 
     def topics(self) -> dict[Partition, Kind]:

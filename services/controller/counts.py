@@ -14,7 +14,7 @@ from holdfast.schemas import plans, progress
 from holdfast.schemas.plans import Counts, Plan, Status
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.decisions.counting import counted, furthest, summed
+from holdfast.services.decisions.sums import counted, furthest, summed
 from holdfast.services.log.late.last_words import last_words
 from holdfast.services.log.protocol import Log
 

@@ -17,14 +17,14 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.rights import SERVICES, Role
 from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
-from holdfast.services.controller.appending import Appending
 from holdfast.services.controller.core import actions as do
 from holdfast.services.controller.core import events as happened
 from holdfast.services.controller.counts import counts_of
 from holdfast.services.controller.ends import beginnings, ends_of_sources
+from holdfast.services.controller.first_checkpoints import FirstCheckpoints
 from holdfast.services.controller.kept import delete_over, until_ms
 from holdfast.services.controller.left_over import LeftOver
-from holdfast.services.controller.planting import Planting
+from holdfast.services.controller.record_writer import RecordWriter
 from holdfast.services.decisions.decided import Author
 from holdfast.services.kernel.errors import HoldfastError, JobRejected
 from holdfast.services.kernel.plans.layout import all_data_topics, commit_logs
@@ -33,8 +33,8 @@ from holdfast.services.log.late.cut_ranges import records_of
 from holdfast.services.log.protocol import Log
 
 if TYPE_CHECKING:
-    from holdfast.services.controller.drafting import Drafter
-    from holdfast.services.planning.checking import Describe
+    from holdfast.services.controller.drafter import Drafter
+    from holdfast.services.planning.check import Describe
 
 _BLOCKING = (
     do.Draft,
@@ -94,8 +94,8 @@ class Effects:
         self._log, self._cluster, self._name, self._time_ms, self._format = log, cluster, name, time_ms, format
         self._means, self.rights = means, means.rights
         self._drafter: Drafter | None = None
-        self._left_over, self._appending = LeftOver(cluster), Appending(log)
-        self._planting = Planting(log, Author(f"{name}/savepoint"))
+        self._left_over, self._appending = LeftOver(cluster), RecordWriter(log)
+        self._planting = FirstCheckpoints(log, Author(f"{name}/savepoint"))
 
     @property
     def unanswered(self) -> bool:
@@ -115,7 +115,7 @@ class Effects:
 
     def prepare(self) -> Drafter:
         """Loads the planner: half a second that a controller which follows another one need not wait for."""
-        from holdfast.services.controller.drafting import Drafter
+        from holdfast.services.controller.drafter import Drafter
 
         if self._drafter is None:
             self._drafter = Drafter(
@@ -178,7 +178,7 @@ class Effects:
             return happened.Refused(action.generation, rejected.problems)
 
     def _take_over(self, plan: Plan, begin: Start, asked: int, id: Id) -> happened.Outcome:
-        from holdfast.services.controller.beginning import taken_over
+        from holdfast.services.controller.seeded_start import taken_over
 
         try:
             found = taken_over(self._log, plan, begin, asked, id)

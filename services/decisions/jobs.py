@@ -289,7 +289,8 @@ def _parsed(kept: Iterable[Kept]) -> Iterator[tuple[Kept, Command]]:
 
 
 def _concerned(offset: int, command: Command, known: Mapping[str, KnownJob]) -> str | None:
-    """Returns the generation that a command concerns, if its job runs: as the controller finds it (commanding.py)."""
+    """Returns the generation that a command concerns, if its job runs: as the controller finds it
+    (core/command_effects.py)."""
     if command.command == "switch":
         one = known.get(command.generation)
         waits = one is not None and one.job == command.job and one.begins is None and not one.over

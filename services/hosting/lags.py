@@ -12,8 +12,8 @@ from holdfast.schemas.assignments import split_unit_key
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.log.protocol import Log
-from holdfast.services.process.asking import Asking
 from holdfast.services.process.metrics import Metric, Read, Sample
+from holdfast.services.process.repeated_question import RepeatedQuestion
 
 LAG = Metric(
     "holdfast_source_lag_records",
@@ -53,7 +53,7 @@ class Taken(NamedTuple):
 def of_lags(log: Log, taken: Callable[[], Sequence[Taken]]) -> Read:
     """Returns a reader of lag metrics. `taken` returns the progress of the leaders here. A topic whose end Kafka does
     not return in time is left out."""
-    asking = Asking(lambda: list(_lags(log, taken())))
+    asking = RepeatedQuestion(lambda: list(_lags(log, taken())))
 
     def read() -> Iterable[Sample]:
         try:

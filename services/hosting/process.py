@@ -11,17 +11,17 @@ from typing import Protocol
 
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.hosting.doing import Doing
-from holdfast.services.hosting.ending import Ending, Leaving
 from holdfast.services.hosting.heartbeats import CostsOf, HeartbeatThread, Place, Reporting
+from holdfast.services.hosting.host_end import HostEnd, Leaving
 from holdfast.services.hosting.lags import Taken, of_lags
 from holdfast.services.hosting.memory import Memory
 from holdfast.services.hosting.metrics import of_copies
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.hosting.settings import HostSettings
 from holdfast.services.hosting.watchdog import Watchdog, end_process
 from holdfast.services.kernel.errors import WorkerUnfit
 from holdfast.services.kernel.versions import versions
-from holdfast.services.log.opening import refused_by
+from holdfast.services.log.door import refused_by
 from holdfast.services.log.protocol import Log
 from holdfast.services.process.health import Check, Health, answering, reading
 from holdfast.services.process.metrics import of_process, of_refusals
@@ -32,7 +32,7 @@ _log = get_logger()
 class Host(Reporting, Leaving, Protocol):
     """A worker or a Spark driver. `doing` holds the present work of its loop."""
 
-    doing: Doing
+    doing: PresentWork
 
     @property
     def caught_up(self) -> bool:
@@ -63,7 +63,7 @@ def serve(
     turn: Callable[[], None],
     settings: HostSettings,
     log: Log,
-    ending: Ending,
+    ending: HostEnd,
     costs: CostsOf | None = None,
     taken: Callable[[], Sequence[Taken]] = tuple,
 ) -> int:

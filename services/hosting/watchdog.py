@@ -16,9 +16,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from holdfast.schemas.heartbeats import Turn
-from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.giving_back import GivingBack
 from holdfast.services.hosting.memory import Memory
+from holdfast.services.hosting.present_work import PresentWork
 
 LOOK_S, SELDOM_S = 0.1, 0.25
 """Seconds between two checks, with and without a memory limit. A batch may fill the memory fast."""
@@ -52,7 +52,7 @@ class Watchdog:
 
     def __init__(
         self,
-        doing: Doing,
+        doing: PresentWork,
         patience_s: float,
         states: Callable[[], set[str]],
         end: Callable[[str], object] | None = None,

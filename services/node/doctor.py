@@ -21,7 +21,7 @@ from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.kafka.login import Login
-from holdfast.services.log.kafka.reaching import reach
+from holdfast.services.log.kafka.reach import reach
 from holdfast.services.node.machine import ports
 from holdfast.services.node.machine.artifacts import faults, read_set
 from holdfast.services.node.machine.disk import shortage

@@ -15,9 +15,9 @@ from holdfast.services.node.machine.artifacts import ArtifactsMissing
 from holdfast.services.node.machine.folders import explained
 from holdfast.services.node.machine.java import JavaMissing
 from holdfast.services.node.machine.log_limits import MIB
+from holdfast.services.node.machine.messages import say
 from holdfast.services.node.machine.processes import tail
-from holdfast.services.node.machine.saying import say
-from holdfast.services.node.members.claiming import Claim
+from holdfast.services.node.members.claim import Claim
 from holdfast.services.node.members.clashes import running_at
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.members.readiness import Readiness

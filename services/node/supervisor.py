@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.hosting.settings import new_incarnation
-from holdfast.services.log.opening import expect_secret, open_log
+from holdfast.services.log.door import expect_secret, open_log
 from holdfast.services.log.protocol import Log
 from holdfast.services.node.console_door import ConsoleDoor
 from holdfast.services.node.kafka.brokers import Brokers, brokers_in
@@ -29,9 +29,9 @@ from holdfast.services.node.lineup import Lineup
 from holdfast.services.node.machine.cluster_files import Cluster, ClusterFiles, WorkerProcess
 from holdfast.services.node.machine.disk import Disk, shortage
 from holdfast.services.node.machine.fork_server import ForkServer
+from holdfast.services.node.machine.messages import say
 from holdfast.services.node.machine.processes import spawn
-from holdfast.services.node.machine.saying import say
-from holdfast.services.node.members.claiming import Claim
+from holdfast.services.node.members.claim import Claim
 from holdfast.services.node.members.exit_notices import ExitNotices
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.members.naming import Naming, machine_name

@@ -15,7 +15,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.decisions.policies import ALIGNED, READ
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.protection.fitting import unfit
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.spark_inputs import operators as spark_operators
 
 _AT = "fault_tolerance.checkpoint"

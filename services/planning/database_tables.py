@@ -21,7 +21,7 @@ from holdfast.services.planning.files import OF_RECORDS
 from holdfast.services.planning.graph import sink_name
 
 if TYPE_CHECKING:
-    from holdfast.services.planning.checking import Checked
+    from holdfast.services.planning.check import Checked
 
 MOST_BYTES = 63
 """Length of a name in PostgreSQL, which would cut a longer one."""

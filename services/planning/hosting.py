@@ -18,7 +18,7 @@ from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, SourcePlan, SparkInpu
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.codecs.marked import lanes
 from holdfast.services.kernel.plans.layout import task_name
-from holdfast.services.planning.checking import Checked
+from holdfast.services.planning.check import Checked
 from holdfast.services.planning.graph import Graph, Slot, sink_name
 from holdfast.services.planning.spark_inputs import directly_behind, event_time, operators, rows_name
 from holdfast.services.planning.spark_settings import texts

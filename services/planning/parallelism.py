@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.operators import catalogue
-from holdfast.services.planning.checking import Checked
+from holdfast.services.planning.check import Checked
 
 
 def tasks(checked: Checked) -> dict[str, int]:

@@ -22,7 +22,7 @@ from holdfast.services.planning import (
     files,
     hosting,
     parallelism,
-    replicating,
+    replication,
     several_sinks,
     several_topics,
     side_outputs,
@@ -30,8 +30,8 @@ from holdfast.services.planning import (
     units,
     user_topics,
 )
-from holdfast.services.planning.checking import Checked, Describe, check, resolve
-from holdfast.services.planning.fusing import Fused, fuse
+from holdfast.services.planning.check import Checked, Describe, check, resolve
+from holdfast.services.planning.fusion import Fused, fuse
 from holdfast.services.planning.graph import sink_name
 from holdfast.services.planning.spark_inputs import operators
 from holdfast.services.planning.sql import whole as sql
@@ -165,9 +165,9 @@ class _Draft:
             spark=self.spark,
             warnings=(*self._asked.warnings, *self.warnings()),
         )
-        if problems := [*replicating.problems(made)]:
+        if problems := [*replication.problems(made)]:
             raise JobRejected(problems)
-        return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made), *replicating.warnings(made)))
+        return structs.replace(made, warnings=(*made.warnings, *units.gap_warnings(made), *replication.warnings(made)))
 
     # -- operators ----------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from holdfast.schemas.operator_settings import AggregateSettings
 from holdfast.schemas.plans import UnitPlan
 from holdfast.services.kernel.dataflow.sink_records import key_column
 from holdfast.services.kernel.operators import catalogue
-from holdfast.services.planning.checking import Checked
+from holdfast.services.planning.check import Checked
 from holdfast.services.planning.graph import sink_name
 
 

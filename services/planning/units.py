@@ -15,7 +15,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning import available
-from holdfast.services.planning.checking import Checked, resolve
+from holdfast.services.planning.check import Checked, resolve
 from holdfast.services.planning.graph import sink_name
 
 

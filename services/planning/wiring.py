@@ -12,7 +12,7 @@ from holdfast.schemas.plans import Edge
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import targets
-from holdfast.services.planning.checking import Checked
+from holdfast.services.planning.check import Checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,15 +12,15 @@ from typing import Protocol
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.diagnostics.logger import get_logger
+from holdfast.services.log.door import gate, open_cluster
 from holdfast.services.log.faust.agents import App, make_app
 from holdfast.services.log.faust.catching_up import catch_up, continue_group, recent
-from holdfast.services.log.faust.listening import listen
+from holdfast.services.log.faust.heartbeat_listener import listen
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.late.jobs import positions, read_jobs
-from holdfast.services.log.opening import gate, open_cluster
 from holdfast.services.process.health import Health, answering, reading
 from holdfast.services.process.settings import DeciderSettings
 

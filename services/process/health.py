@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.log.protocol import Log
-from holdfast.services.process.asking import Asking
+from holdfast.services.process.repeated_question import RepeatedQuestion
 
 STUCK_S = 30.0
 """Seconds without a turn after which a loop counts as dead; a batch of a user's slow operator may take seconds."""
@@ -87,7 +87,7 @@ def reading(caught_up: Callable[[], bool]) -> Callable[[], Check]:
 
 def answering(log: Log, partition: Partition) -> Callable[[], Check]:
     """Check that Kafka answers in time with the end of this partition."""
-    asking = Asking(lambda: log.offsets([partition], "end"))
+    asking = RepeatedQuestion(lambda: log.offsets([partition], "end"))
 
     def check() -> Check:
         try:

@@ -14,12 +14,12 @@ from holdfast.services.diagnostics.service_log import close_service_log, open_se
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.liveness.grace import fixed_us
+from holdfast.services.log.door import refused_by
 from holdfast.services.log.faust.agents import every
 from holdfast.services.log.faust.catching_up import recent
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.late.jobs import feed_kept
-from holdfast.services.log.late.trimming import trim
-from holdfast.services.log.opening import refused_by
+from holdfast.services.log.late.trims import trim
 from holdfast.services.process.collector import Collector
 from holdfast.services.process.decider import Decider
 from holdfast.services.recovery.core.placement.reassignment import SHARES, Reassignment

@@ -16,7 +16,7 @@ from holdfast.services.process.health import Health
 from holdfast.services.process.metrics import REFUSED, Metric, Read, Sample, of_process, of_refusals
 from holdfast.services.process.metrics_server import registry_of, serve
 from holdfast.services.recovery.core.known import ReplicaView
-from holdfast.services.recovery.publishing import INSTABILITY_PHASE
+from holdfast.services.recovery.decision_events import INSTABILITY_PHASE
 
 BUCKETS_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 1.0, 2.0, 5.0, 15.0, 60.0)
 UNSTABLE_S = (0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)

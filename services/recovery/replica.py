@@ -1,7 +1,7 @@
 """A recovery replica: reads records, appends proposals. The core decides; this module reads and appends.
 
-Source: PROTOCOL 0.1, 5 and 8. Events for people are in publishing.py, snapshots in snapshotting.py. No call here
-blocks: appends are answered later, and proposals that were not appended are given back to the core.
+Source: PROTOCOL 0.1, 5 and 8. Events for people are in decision_events.py, snapshots in assignment_snapshots.py. No
+call here blocks: appends are answered later, and proposals that were not appended are given back to the core.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import OtherFormat
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.protocol import Appender
+from holdfast.services.recovery.assignment_snapshots import AssignmentSnapshots
 from holdfast.services.recovery.core.observed import (
     AssignmentRead,
     BeatRead,
@@ -51,8 +52,7 @@ from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.core.recovery import Recovery
 from holdfast.services.recovery.core.replication.answering import Answer, answer
 from holdfast.services.recovery.core.unit.facts.proving import BATCHES
-from holdfast.services.recovery.publishing import Publishing
-from holdfast.services.recovery.snapshotting import Snapshotting
+from holdfast.services.recovery.decision_events import DecisionEvents
 
 ECHO_MS = 50
 """Time between two heartbeats that a replica sends itself: a late one shows that the broker or this process is slow."""
@@ -118,9 +118,11 @@ class Replica:
         self._aside, self._thinking = aside, list[Future[Answer]]()
         self._format_asked = 0
         known, assigned = self.core.known, Partition(topics.assignments, 0)
-        self._publishing = Publishing(name, known, appender, Partition(topics.events, 0), now_us=now_us, now_ms=_now_ms)
+        self._publishing = DecisionEvents(
+            name, known, appender, Partition(topics.events, 0), now_us=now_us, now_ms=_now_ms
+        )
         publish = self._publishing.event
-        self._snapshotting = Snapshotting(
+        self._snapshotting = AssignmentSnapshots(
             name,
             known,
             appender,

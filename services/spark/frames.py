@@ -23,7 +23,7 @@ from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.log.opening import open_log
+from holdfast.services.log.door import open_log
 from holdfast.services.log.protocol import Appender, Delivered
 from holdfast.services.log.seal.sealed import SealedLog
 from holdfast.services.log.seal.secret import HOW, SecretUnusable, keyring

@@ -18,10 +18,10 @@ from holdfast.services.decisions.decided import Author
 from holdfast.services.decisions.refusals import Refusals
 from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
-from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.event_publisher import EventPublisher
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.lags import Taken
-from holdfast.services.hosting.publishing import EventPublisher
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.kernel.errors import PositionGone, WorkerUnfit
 from holdfast.services.log.protocol import Log
 from holdfast.services.spark.copy import SparkCopy
@@ -80,7 +80,7 @@ class Host:
         self._reader.assign(self._decisions.positions)
         self._copies = Copies(self._decisions, self._begin, self._skip)
         self.leaving = False
-        self.doing = Doing()
+        self.doing = PresentWork()
 
     def turn(self) -> None:
         """Reads decisions and takes a turn of every copy.

@@ -8,12 +8,12 @@ import threading
 
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import open_service_log
-from holdfast.services.hosting.ending import Ending
+from holdfast.services.hosting.host_end import HostEnd
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.plugins import from_folder
 from holdfast.services.hosting.process import clock_ms, serve, time_ms
 from holdfast.services.kernel import lazy_modules
-from holdfast.services.log.opening import open_cluster
+from holdfast.services.log.door import open_cluster
 from holdfast.services.spark.host import HOSTS, Host
 from holdfast.services.spark.leftovers import Leftovers
 from holdfast.services.spark.session import open_session
@@ -41,7 +41,7 @@ def main() -> int:
     settings = SparkSettings()
     open_service_log(settings.log_level, settings.log_format, driver=settings.driver)
     from_folder(settings.allow)
-    ending = Ending(settings.leave_s)
+    ending = HostEnd(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings.kafka, settings.cluster, settings.driver)

@@ -14,7 +14,7 @@ from holdfast.schemas import dead_letters
 from holdfast.schemas.commits import DEAD, Positions
 from holdfast.schemas.dead_letters import DeadLetter
 from holdfast.schemas.plans import SparkInput
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.marked import UNREADABLE
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.spark.kafka_options import source_options

@@ -26,8 +26,8 @@ from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.decisions.counting import behind, counted, summed
 from holdfast.services.decisions.policies import ALIGNED, READ, in_force
+from holdfast.services.decisions.sums import behind, counted, summed
 from holdfast.services.kernel.fidelity.of_job import Rates
 from holdfast.services.kernel.plans.layout import task_name
 from holdfast.services.kernel.versions import differences
@@ -43,8 +43,8 @@ from holdfast.services.view.lines import (
 )
 from holdfast.services.view.losses import once_each
 from holdfast.services.view.protection import unprotected
-from holdfast.services.view.sharing import unserved
 from holdfast.services.view.trial import trial_of
+from holdfast.services.view.unserved import unserved
 from holdfast.services.view.workers import Workers
 
 OVER = ("ended", "rejected")

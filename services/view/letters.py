@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.view.door import Door
-from holdfast.services.view.reading import named_job, read_jobs
+from holdfast.services.view.reader import named_job, read_jobs
 
 
 def find_letters(door: Door, job: str) -> JobTopics:

@@ -19,14 +19,14 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.late.assignments import read_standings
-from holdfast.services.view.asking import Beside
 from holdfast.services.view.cluster import OVER
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.door import Door
 from holdfast.services.view.happenings import Happening, happenings_of
 from holdfast.services.view.incidents import IncidentLine, climbed, incident_line
 from holdfast.services.view.lines import JobLine, JobStatus, UnitLine, WorkerLine
-from holdfast.services.view.reading import RECENT_MS, read_jobs, read_progress
+from holdfast.services.view.reader import RECENT_MS, read_jobs, read_progress
+from holdfast.services.view.side_question import SideQuestion
 from holdfast.services.view.stairs import Stairs
 from holdfast.services.view.takeovers import Takeover, Takeovers
 
@@ -114,8 +114,8 @@ class LiveView:
         self._ends_s = float("-inf")
         self._heard_s = time.monotonic()
         self._happened = False
-        self._asking_ends: Beside[dict[Partition, int]] = Beside()
-        self._asking_it: Beside[dict[Partition, int]] = Beside()
+        self._asking_ends: SideQuestion[dict[Partition, int]] = SideQuestion()
+        self._asking_it: SideQuestion[dict[Partition, int]] = SideQuestion()
         self._reader = log.reader("console", on_demand=True)
         self._reader.assign(positions)
         ends = log.offsets(list(positions), "end")

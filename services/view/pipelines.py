@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from holdfast.schemas.plans import Plan
-from holdfast.services.planning.rendering import user_sources
+from holdfast.services.planning.description import user_sources
 from holdfast.services.view.cluster import ClusterView
 from holdfast.services.view.lines import JobLine
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.services.audit.comparing import Difference
-from holdfast.services.audit.replaying import Report
+from holdfast.services.audit.comparison import Difference
+from holdfast.services.audit.replay import Report
 from holdfast.services.kernel.errors import CommandFailed
 from tests.campaign.jobs import JOBS
 from tests.support.doomed_cluster import DoomedCluster

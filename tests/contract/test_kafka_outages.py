@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.client.writing import paced
+from holdfast.services.client.writer import paced
 from holdfast.services.kernel.errors import HoldfastError, Indefinite, Retriable
 from holdfast.services.log.kafka.appender import KafkaAppender
 from holdfast.services.log.kafka.client import Cluster
@@ -154,7 +154,7 @@ def test_a_connection_lost_between_commits_ends_the_use_of_a_producer(broker: Em
 def test_transactions_that_were_being_ended_when_kafka_died_are_whole_afterwards(
     broker: EmbeddedKafka, log: KafkaLog
 ) -> None:
-    """Without the fencing of services/node/kafka/fencing.py Kafka skips the ends of some of them now and then."""
+    """Without the fencing of services/node/kafka/fence.py Kafka skips the ends of some of them now and then."""
     rows, positions = ([Partition(topic, index) for index in range(24)] for topic in ("many", "positions"))
     log.create([TopicSpec("many", len(rows)), TopicSpec("positions", len(positions))])
     for number in (b"1", b"2"):

@@ -9,7 +9,7 @@ import polars as pl
 from polars.testing import assert_frame_equal
 
 from holdfast.services.client.local_run import Finished, LocalRun, complete
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 BLOCK = 10_000
 RELATIVE = 1e-9

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.services.node.kafka import broker as broker_module
 from holdfast.services.node.kafka.broker import BrokerFailed, BrokerRunning, EmbeddedKafka
-from holdfast.services.node.kafka.fencing import is_fenced
+from holdfast.services.node.kafka.fence import is_fenced
 from tests.support.kafka import create_topic, read, running_kafka, write
 from tests.support.processes import parent_of_one
 
@@ -64,7 +64,7 @@ def test_a_first_start_that_was_cut_short_is_begun_again(broker: EmbeddedKafka) 
 def test_acknowledged_records_survive_a_kill_and_a_stop_and_after_a_kill_the_former_broker_is_fenced(
     broker: EmbeddedKafka,
 ) -> None:
-    """services/node/kafka/fencing.py says what Kafka loses otherwise."""
+    """services/node/kafka/fence.py says what Kafka loses otherwise."""
     servers, said, kept = broker.bootstrap_servers, broker.data_dir / "logs" / "fence.out", list[bytes]()
     said.unlink(missing_ok=True)
     create_topic(servers, "kept")

@@ -19,7 +19,7 @@ from holdfast.schemas.commits import Commit
 from holdfast.schemas.plans import Rejection
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.log.protocol import Rows
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from tests.support.cluster import LocalCluster, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.slow]

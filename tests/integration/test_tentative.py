@@ -18,7 +18,7 @@ from holdfast.newest import Newest
 from holdfast.schemas import assignments, commands, formats
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.log.late.assignments import read_standings
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.support.cluster import LocalCluster, running
 from tests.support.commands import DEADLINE_S
 

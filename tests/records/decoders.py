@@ -13,7 +13,7 @@ from types import FrameType
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.client.local_run import complete
-from holdfast.services.client.planning import plan
+from holdfast.services.client.planned_job import plan
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from tests.records.damage import damaged
 from tests.records.drawing import Pool

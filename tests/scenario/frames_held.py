@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from unittest import mock
 
-from holdfast.services.worker.unit import trimmer
+from holdfast.services.worker.unit.checkpoints import trimmer
 from tests.scenario.test_checkpoint_policies import job
 from tests.scenario.test_global_checkpoints import Aligned
 

@@ -6,8 +6,9 @@ import pytest
 
 from holdfast.schemas.assignments import Flags
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit import intake, receiving
+from holdfast.services.worker.unit import input_choice
 from holdfast.services.worker.unit.copy import UnitCopy
+from holdfast.services.worker.unit.inputs import intake
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """
@@ -68,7 +69,7 @@ def suspended(worker: Worker) -> UnitCopy:
 @pytest.fixture
 def busy(monkeypatch: pytest.MonkeyPatch) -> Busy:
     monkeypatch.setattr(intake, "SUSPENDED_INPUT_BYTES", LIMIT)
-    monkeypatch.setattr(receiving, "RETURN_MS", RETURN_MS)
+    monkeypatch.setattr(input_choice, "RETURN_MS", RETURN_MS)
     return Busy()
 
 

@@ -22,9 +22,9 @@ from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
 from holdfast.services.worker.checkpoint.writer import Moment
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit.checkpoints import Checkpoints
-from holdfast.services.worker.unit.policy_view import PolicyView
-from holdfast.services.worker.unit.view import CopyView
+from holdfast.services.worker.unit.checkpoints.checkpoints import Checkpoints
+from holdfast.services.worker.unit.facts.copy_view import CopyView
+from holdfast.services.worker.unit.turns.policy_view import PolicyView
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 

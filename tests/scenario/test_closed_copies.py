@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 
 from holdfast.services.process.collector import Collector
-from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, orders
 
 
 def running() -> int:
-    return sum(isinstance(one, Running) for one in gc.get_objects())
+    return sum(isinstance(one, RunningCopy) for one in gc.get_objects())
 
 
 def test_nothing_is_left_of_copies_that_moved_away() -> None:

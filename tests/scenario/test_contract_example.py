@@ -10,7 +10,7 @@ import polars as pl
 
 from holdfast.schemas.jobs import JobSpec
 from holdfast.services.client.local_run import Finished, LocalRun, complete
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.golden.test_top import ranked
 from tests.golden.whole import assert_rows, in_windows
 

@@ -14,9 +14,9 @@ from holdfast.schemas.topics import Partition
 from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.hosting.lags import of_lags
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.worker.checkpoint.restoring import rebuild
+from holdfast.services.worker.checkpoint.restore import rebuild
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit.processing import Processing
+from holdfast.services.worker.unit.batches.batch_processor import BatchProcessor
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
 
@@ -60,15 +60,15 @@ def check_keys(cluster: MemoryCluster) -> None:
 def test_a_unit_pays_for_its_own_batches_and_for_none_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
     """MECHANISMS C5. One turn of a worker takes the batches of several units one after the other."""
     cluster, batches, batch_ms = MemoryCluster(JOB), 0, 10
-    do_next = Processing.do_next
+    do_next = BatchProcessor.do_next
 
-    def slow(self: Processing, *given: Any) -> bool:
+    def slow(self: BatchProcessor, *given: Any) -> bool:
         nonlocal batches
         cluster.now_ms += batch_ms
         batches += 1
         return do_next(self, *given)
 
-    monkeypatch.setattr(Processing, "do_next", slow)
+    monkeypatch.setattr(BatchProcessor, "do_next", slow)
     feed(cluster, orders(400))
     worker = cluster.start("w1")
     cluster.place({unit: [worker] for unit in cluster.units})

@@ -8,7 +8,7 @@ from holdfast.schemas import cuts
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.cuts import Cut, Range
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.sources.waiting import Waiting
+from holdfast.services.worker.sources.waiting_records import Waiting
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """

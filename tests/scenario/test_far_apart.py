@@ -14,8 +14,8 @@ from holdfast.schemas import progress
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.checkpoint.policies.sweep import FEW_BATCHES, PATIENCE
 from holdfast.services.worker.checkpoint.scheduler import HELD_MS
-from holdfast.services.worker.core.pacing import GAPS
-from holdfast.services.worker.unit.publishing import PROGRESS_MS, SELDOM_PROGRESS_MS
+from holdfast.services.worker.core.pace import GAPS
+from holdfast.services.worker.unit.turns.progress_publisher import PROGRESS_MS, SELDOM_PROGRESS_MS
 from tests.scenario.test_rest import INTERVAL_MS, JOB, markers
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import orders

@@ -30,7 +30,7 @@ from holdfast.schemas import (
 from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition
-from holdfast.services.client import repairing
+from holdfast.services.client import bad_records
 from holdfast.services.controller.conductor import Kind
 from holdfast.services.decisions.admitted import decode as decode_decision
 from holdfast.services.kernel.errors import WorkerUnfit
@@ -175,7 +175,7 @@ def test_no_worker_fails_and_none_of_its_readers(seed: int) -> None:
         cluster.feed("orders", fed[200 + partition :: 2], partition)
     with suppress(WorkerUnfit):
         cluster.turn(200)
-    repairing.search(door(cluster), cluster.plan)
+    bad_records.search(door(cluster), cluster.plan)
 
 
 @examples(each_run=60, with_long=500)

@@ -11,10 +11,10 @@ from holdfast.schemas.assignments import Flags
 from holdfast.schemas.checkpoints import SKIPPED
 from holdfast.schemas.cuts import Gap
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.audit.replay import Report, replay
 from holdfast.services.kernel.dataflow.sink_records import RowsOf
 from holdfast.services.recovery.core.unit.facts.terms import terms
-from holdfast.services.worker.unit.skipping import Skipping
+from holdfast.services.worker.unit.batches.gap_skip import GapSkip
 from tests.support.memory_cluster import MemoryCluster
 
 JOB = """
@@ -141,7 +141,7 @@ def gaps_once(cluster: MemoryCluster) -> list[Gap]:
 
 def test_a_copy_that_dies_before_it_has_noted_what_it_skipped_leaves_that_to_the_next_one() -> None:
     cluster = started()
-    with mock.patch.object(Skipping, "_note"):
+    with mock.patch.object(GapSkip, "_note"):
         taken_over(cluster).turn(300)
         assert not gaps(cluster)
     report = ended(taken_over(cluster, "w3"))

@@ -17,13 +17,13 @@ from holdfast.schemas.frames import unpack
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.decisions.counting import furthest
 from holdfast.services.decisions.global_checkpoints import newest
 from holdfast.services.decisions.policies import in_force
+from holdfast.services.decisions.sums import furthest
 from holdfast.services.kernel.plans.layout import data_topics, readers
 from holdfast.services.kernel.state.image import MemoryImage
-from holdfast.services.worker.checkpoint.restoring import rebuild
-from holdfast.services.worker.unit import trimmer
+from holdfast.services.worker.checkpoint.restore import rebuild
+from holdfast.services.worker.unit.checkpoints import trimmer
 from tests.scenario.test_checkpoint_policies import STANDBY, feed, job
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders

@@ -12,7 +12,7 @@ from bench.model.hashtags import READS, SUBSETS, TASKS, WINDOWS
 from holdfast.schemas.decided import Id
 from holdfast.services.client.local_run import LocalRun, complete
 from holdfast.services.kernel.plans.priorities import needed
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 JOB = (Path(__file__).parents[2] / "compose" / "jobs" / "hashtags.yaml").read_text()

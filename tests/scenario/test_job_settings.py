@@ -13,7 +13,7 @@ from holdfast.schemas.cuts import Cut
 from holdfast.schemas.formats import FIRST
 from holdfast.schemas.frames import Header
 from holdfast.schemas.topics import Partition
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.errors import Divergence
 from holdfast.services.worker.host.job import FIRST_RECORDS
 from tests.support.memory_cluster import MemoryCluster

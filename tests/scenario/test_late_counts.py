@@ -8,12 +8,12 @@ import msgspec
 
 from holdfast.schemas.assignments import PRIMARY
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
-from holdfast.services.controller.polling import Polling
-from holdfast.services.recovery.polling import Polling as RecoveryPolling
+from holdfast.services.controller.polled_conductor import PolledConductor
+from holdfast.services.recovery.polled_replica import PolledReplica
 from holdfast.services.view.cluster import ClusterView
 from holdfast.services.view.losses import dropped_as_late, losses, once_each
 from tests.scenario.test_idle_sources import JOB, START_MS, visits
@@ -111,12 +111,12 @@ def cancel_and_drain(cluster: MemoryCluster) -> None:
     """What `holdfast cancel --drain` asks for, done by a controller and recovery; returns when the job has ended."""
     clock = lambda: cluster.day_ms + cluster.now_ms  # noqa: E731
     core = Controller("controller")
-    polling = Polling(Conductor(cluster.log, cluster.cluster, core, clock, Means({})), cluster.log, clock)
+    polling = PolledConductor(Conductor(cluster.log, cluster.cluster, core, clock, Means({})), cluster.log, clock)
     submit, appender = Partition(cluster.cluster.submit, 0), cluster.log.appender("user")
     for record in ({"name": ""}, {"command": "drain", "job": cluster.plan.job}):
         appender.append(submit, msgspec.json.encode(record))
 
-    recovery = RecoveryPolling("recovery", cluster.log, cluster.cluster, 100, lambda: cluster.now_ms * 1000)
+    recovery = PolledReplica("recovery", cluster.log, cluster.cluster, 100, lambda: cluster.now_ms * 1000)
 
     def ended() -> bool:
         polling.turn()

@@ -10,7 +10,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
-from holdfast.services.controller.polling import Polling
+from holdfast.services.controller.polled_conductor import PolledConductor
 from tests.scenario.test_failures import CHAIN, FAULTS
 from tests.support.driven_cluster import BEAT_MS, DrivenCluster
 from tests.support.memory_cluster import VERSIONS
@@ -52,7 +52,7 @@ def test_worker_recovery_and_controller_start_above_a_log_that_was_trimmed_to_a_
     assert {unit: cluster.change(unit) for unit in cluster.units} == before
     core = Controller("late")
     conductor = Conductor(cluster.log, cluster.cluster, core, lambda: cluster.now_ms, Means(VERSIONS))
-    Polling(conductor, cluster.log, lambda: cluster.now_ms)
+    PolledConductor(conductor, cluster.log, lambda: cluster.now_ms)
     assert core.goals.standings.assigned.units() == cluster.replicas["r2"].replica.core.known.assigned.units()
     for _ in range(2):
         strike()

@@ -19,7 +19,7 @@ from holdfast.services.decisions.shares import beginning
 from holdfast.services.kernel.operators.operator import TIME
 from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.worker.core.idling import Question
+from holdfast.services.worker.core.idle_partitions import Question
 from holdfast.services.worker.sources.user_topic import SourceFeed
 from tests.support.examples import examples
 from tests.support.operators import Harness

@@ -18,7 +18,7 @@ from holdfast.schemas.commits import Commit, Fence, encode
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import REAL_TIME
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.codecs.marked import BEAT, ORIGIN, REACHED, STAMP
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.catalogue import Stream

@@ -10,7 +10,7 @@ from holdfast.schemas import cuts
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.cuts import Cut
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.worker.host.topic_watch import LOOK_MS
 from tests.support.memory_cluster import GENERATION, MemoryCluster
 

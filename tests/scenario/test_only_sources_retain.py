@@ -13,7 +13,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.policies import in_force
 from holdfast.services.kernel.plans.layout import readers
 from holdfast.services.kernel.plans.upstream import upstream
-from holdfast.services.worker.unit import trimmer
+from holdfast.services.worker.unit.checkpoints import trimmer
 from tests.scenario.test_checkpoint_policies import STANDBY, job
 from tests.scenario.test_global_checkpoints import EVERY, Aligned
 from tests.support.orders import check

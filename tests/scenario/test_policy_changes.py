@@ -15,10 +15,10 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, CheckpointPolicy
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.policies import planned
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
-from holdfast.services.worker.core.checkpointing import Phase
-from holdfast.services.worker.unit.checkpoints import Checkpoints
-from holdfast.services.worker.unit.running import Running
-from holdfast.services.worker.unit.view import CopyView
+from holdfast.services.worker.core.checkpoint_run import Phase
+from holdfast.services.worker.unit.checkpoints.checkpoints import Checkpoints
+from holdfast.services.worker.unit.facts.copy_view import CopyView
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 from tests.scenario.test_checkpoint_policies import STANDBY, by_unit, feed, job, watched
 from tests.support.driven_cluster import DrivenCluster
 from tests.support.memory_cluster import MemoryCluster
@@ -35,7 +35,7 @@ def follow(cluster: MemoryCluster, asked: int, policy: str, **settings: int) -> 
     return made
 
 
-def copies(cluster: MemoryCluster) -> list[Running]:
+def copies(cluster: MemoryCluster) -> list[RunningCopy]:
     every = (copy for worker in cluster.workers.values() for copy in worker._copies.here.values())
     return [copy.running for copy in every if copy.running is not None]
 

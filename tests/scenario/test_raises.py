@@ -21,14 +21,15 @@ from holdfast.schemas.cuts import Leads, Raised
 from holdfast.schemas.decided import Id
 from holdfast.schemas.frames import unpack
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.audit.replay import Report, replay
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.kernel.errors import CommandFailed, Retriable
 from holdfast.services.kernel.plans.layout import data_topics
-from holdfast.services.worker.core import cut_trimming
+from holdfast.services.worker.core import cut_trims
 from holdfast.services.worker.process.loop import Worker
 from holdfast.services.worker.sources import cut_trimmer
-from holdfast.services.worker.unit import raising, trimmer
+from holdfast.services.worker.unit.checkpoints import trimmer
+from holdfast.services.worker.unit.user_code import raised_errors
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import Order, orders
 from tests.support.raising import on
@@ -375,7 +376,7 @@ def test_a_checkpoint_whose_author_did_not_follow_the_log_stops_the_unit() -> No
 def test_records_of_a_trimmed_cut_log_are_enough_for_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a unit that reads no source: the log is trimmed only up to where its checkpoint reads on."""
     for module, name, value in (
-        (cut_trimming, "FEWEST_RECORDS", 4), (cut_trimming, "RECORDS_A_TASK", 0), (cut_trimming, "SHORTEST_MS", 20),
+        (cut_trims, "FEWEST_RECORDS", 4), (cut_trims, "RECORDS_A_TASK", 0), (cut_trims, "SHORTEST_MS", 20),
         (cut_trimmer, "LOOK_MS", 20),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, value)
@@ -398,7 +399,7 @@ def test_records_of_a_trimmed_cut_log_are_enough_for_a_restart(monkeypatch: pyte
 
 
 def test_a_batch_at_which_too_much_raises_fails_the_job_and_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(raising, "MAX_RECORD_BYTES", 150)
+    monkeypatch.setattr(raised_errors, "MAX_RECORD_BYTES", 150)
     cluster = begin(job())
     cluster.feed("orders", [order | {"amount": 19 * n} for n, order in enumerate(orders(30))])
     said = failure(cluster)

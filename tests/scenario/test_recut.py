@@ -20,9 +20,9 @@ from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.decided import Id
 from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import Partition, generation_number
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.decisions.commits import CommitLog, CommitReader
-from holdfast.services.decisions.counting import furthest, summed
+from holdfast.services.decisions.sums import furthest, summed
 from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.operators import catalogue

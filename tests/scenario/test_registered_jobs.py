@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast import Job, query, source
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import NoRegistry
 from holdfast.services.log.kafka import registry as log_registry

@@ -11,7 +11,7 @@ import pytest
 from holdfast.schemas import cuts, progress
 from holdfast.schemas.cuts import Cut, Replaced
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.worker.host.topic_watch import LOOK_MS
 from tests.scenario.test_new_partitions import JOB, SECONDARIES, amounts, once, orders, started

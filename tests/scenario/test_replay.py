@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from holdfast.schemas import plans
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.comparing import Counts
-from holdfast.services.audit.computing import SETTLE_EVERY
-from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.audit.comparison import Counts
+from holdfast.services.audit.recomputation import SETTLE_EVERY
+from holdfast.services.audit.replay import Report, replay
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.operators.user_code import CodeUnavailable
 from holdfast.services.log.memory_records import MemoryMessage
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.scenario.test_contract_example import JOB as CONTRACT_JOB
 from tests.scenario.test_contract_example import flights, weather
 from tests.support.examples import examples

@@ -13,7 +13,7 @@ from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.cuts import Cut
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.checkpoint.policies.policy import REST_MS
-from holdfast.services.worker.core.cutting import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
+from holdfast.services.worker.core.cut_rhythm import IDLE_CUT_MS, REST_AFTER_MS, REST_CUT_MS
 from holdfast.services.worker.process.loop import FIRST_MS, MAX_WAIT_MS, QUIET_MS, Worker
 from holdfast.services.worker.process.subscriptions import SharedReader
 from tests.scenario.test_standby import SECONDARIES

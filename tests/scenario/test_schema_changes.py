@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.services.audit import sources
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from tests.support.avro import Known, avro, framed, record
 from tests.support.memory_cluster import MemoryCluster

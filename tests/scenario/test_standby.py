@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from holdfast.schemas import progress
 from holdfast.schemas.assignments import Flags
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.core import cutting
+from holdfast.services.worker.core import cut_rhythm
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit import trimmer
+from holdfast.services.worker.unit.checkpoints import trimmer
 from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, Order, check, orders
@@ -107,7 +107,7 @@ def test_a_copy_that_takes_over_publishes_its_progress_although_it_has_nothing_t
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Sources run ahead of the slowest unit by so much: it stays the slowest until its progress is published."""
-    monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)
+    monkeypatch.setattr(cut_rhythm, "MAX_LEAD_BATCHES", 3)
     fed = orders(240)
     cluster = fed_half(fed)
     first, second, source = cluster.start("w1"), cluster.start("w2"), cluster.start("w3")

@@ -19,8 +19,8 @@ from holdfast.schemas.frames import HEADER_BYTES, Header
 from holdfast.schemas.plans import Skip
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit import replaying
-from holdfast.services.client import repairing
+from holdfast.services.audit import replay as replaying
+from holdfast.services.client import bad_records
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.plans.layout import data_topics
 from holdfast.services.view.door import Door, Whereabouts
@@ -223,10 +223,10 @@ def test_a_cut_of_records_that_do_not_exist_fails_the_job_with_its_cause_until_i
     (error,) = [c.error for c in cluster.workers["w1"].copies() if c.state == "failed"]
     assert "which ends at" in error
     assert "holdfast repair orders --list" in error
-    (line,) = repairing.search(door(cluster), cluster.plan)
+    (line,) = bad_records.search(door(cluster), cluster.plan)
     assert (line.topic, line.partition, line.offset, line.holds) == (at.topic, 0, offset, True)
-    where, found = repairing.place(f"cuts:{offset}", cluster.plan, cluster.topics, cluster.log.topics())
-    repairing.skip(door(cluster), cluster.plan, where, found)
+    where, found = bad_records.place(f"cuts:{offset}", cluster.plan, cluster.topics, cluster.log.topics())
+    bad_records.skip(door(cluster), cluster.plan, where, found)
     if takeover:
         cluster.kill("w1")
         second = cluster.start("w2")
@@ -234,7 +234,7 @@ def test_a_cut_of_records_that_do_not_exist_fails_the_job_with_its_cause_until_i
     cluster.until(lambda: all(state == "running" for state in states(cluster).values()))
     cluster.run_to_end()
     check(cluster.rows, fed)
-    assert [(one.holds, one.skipped) for one in repairing.search(door(cluster), cluster.plan)] == [(False, True)]
+    assert [(one.holds, one.skipped) for one in bad_records.search(door(cluster), cluster.plan)] == [(False, True)]
     report = replaying.replay(door(cluster).log, cluster.cluster, "orders")
     assert report.exact, report
 
@@ -252,7 +252,7 @@ def test_a_frame_that_contradicts_a_true_one_fails_the_job_until_it_is_skipped()
     offset = cluster.log.offsets([data], "end")[data]
     append(cluster, data, other.pack() + value[HEADER_BYTES:])
     cluster.until(lambda: "failed" in states(cluster).values())
-    holding = [one for one in repairing.search(door(cluster), cluster.plan) if one.holds]
+    holding = [one for one in bad_records.search(door(cluster), cluster.plan) if one.holds]
     assert {one.topic for one in holding} == {data.topic}
     assert offset in {one.offset for one in holding}
     skip(cluster, data, offset)
@@ -272,7 +272,7 @@ def test_a_skip_of_what_is_not_the_jobs_own_is_refused() -> None:
     assert worker.refusals.counts == {cluster.cluster.plans: 3}
     for text in ("cuts", "cuts:x", "cuts:9:1", "nothing:1", "cuts:0:0:0"):
         with pytest.raises(CommandFailed):
-            repairing.place(text, cluster.plan, cluster.topics, cluster.log.topics())
+            bad_records.place(text, cluster.plan, cluster.topics, cluster.log.topics())
 
 
 def test_a_worker_counts_what_it_refuses_for_its_heartbeat() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from holdfast.schemas import cuts
 from holdfast.schemas.cuts import LOADED_WATERMARK, Cut
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from tests.support.examples import examples
 from tests.support.memory_cluster import MemoryCluster
 

@@ -7,11 +7,11 @@ import pytest
 from holdfast.schemas import cuts
 from holdfast.schemas.cuts import Snapshot
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import Report, replay
-from holdfast.services.client.repairing import Search
+from holdfast.services.audit.replay import Report, replay
+from holdfast.services.client.bad_records import Search
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.late.cut_logs import cuts_base, snapshot_at
-from holdfast.services.worker.core import cut_trimming
+from holdfast.services.worker.core import cut_trims
 from holdfast.services.worker.sinks.position import newest_cut
 from holdfast.services.worker.sources import cut_trimmer
 from tests.support.memory_cluster import MemoryCluster
@@ -43,9 +43,9 @@ FED = orders(600)
 
 @pytest.fixture(autouse=True)
 def trimmed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut_trimming, "FEWEST_RECORDS", 4)
-    monkeypatch.setattr(cut_trimming, "RECORDS_A_TASK", 0)
-    monkeypatch.setattr(cut_trimming, "SHORTEST_MS", 20)
+    monkeypatch.setattr(cut_trims, "FEWEST_RECORDS", 4)
+    monkeypatch.setattr(cut_trims, "RECORDS_A_TASK", 0)
+    monkeypatch.setattr(cut_trims, "SHORTEST_MS", 20)
     monkeypatch.setattr(cut_trimmer, "LOOK_MS", 20)
 
 

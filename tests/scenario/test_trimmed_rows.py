@@ -9,7 +9,7 @@ import pytest
 from holdfast.schemas.commits import Commit
 from holdfast.schemas.commits import decode as decode_commit
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.core import cut_trimming
+from holdfast.services.worker.core import cut_trims
 from holdfast.services.worker.sources import cut_trimmer
 from tests.scenario import test_marked_rows as marked
 from tests.scenario import test_recut as recut
@@ -24,9 +24,9 @@ LIVE = marked.JOB.replace("keep_cuts: true", "replay_horizon_s: 0")
 
 @pytest.fixture(autouse=True)
 def trimmed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cut_trimming, "FEWEST_RECORDS", 4)
-    monkeypatch.setattr(cut_trimming, "RECORDS_A_TASK", 0)
-    monkeypatch.setattr(cut_trimming, "SHORTEST_MS", 20)
+    monkeypatch.setattr(cut_trims, "FEWEST_RECORDS", 4)
+    monkeypatch.setattr(cut_trims, "RECORDS_A_TASK", 0)
+    monkeypatch.setattr(cut_trims, "SHORTEST_MS", 20)
     monkeypatch.setattr(cut_trimmer, "LOOK_MS", 20)
 
 

@@ -14,18 +14,18 @@ import pytest
 from holdfast.schemas.topics import Partition
 from holdfast.services.log.memory import MemoryAppender
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.worker.core import cutting
-from holdfast.services.worker.core.checkpointing import Phase
-from holdfast.services.worker.core.cutting import IDLE_CUT_MS, LOOK_MS
+from holdfast.services.worker.core import cut_rhythm
+from holdfast.services.worker.core.checkpoint_run import Phase
+from holdfast.services.worker.core.cut_rhythm import IDLE_CUT_MS, LOOK_MS
 from holdfast.services.worker.host.surroundings import Subscriber
 from holdfast.services.worker.process.loop import MAX_WAIT_MS
 from holdfast.services.worker.process.subscriptions import SharedReader
-from holdfast.services.worker.unit.handlers import Handlers
-from holdfast.services.worker.unit.intake import Intake
-from holdfast.services.worker.unit.running import Running
-from holdfast.services.worker.unit.trimmer import OUTPUT_MS
-from holdfast.services.worker.unit.turns import Task, Turns
-from holdfast.services.worker.unit.view import CopyView
+from holdfast.services.worker.unit.checkpoints.trimmer import OUTPUT_MS
+from holdfast.services.worker.unit.facts.copy_view import CopyView
+from holdfast.services.worker.unit.inputs.intake import Intake
+from holdfast.services.worker.unit.turns.handlers import Handlers
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
+from holdfast.services.worker.unit.turns.turns import Task, Turns
 from tests.scenario.test_standby import FAST, SECONDARIES, everywhere, feed, mute_progress
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import check, orders
@@ -40,7 +40,7 @@ def test_a_worker_to_which_nothing_comes_leaves_its_copies_alone() -> None:
     worker = cluster.start("w1")
     everywhere(cluster, worker)
     cluster.turn(TURNS)
-    with mock.patch.object(Running, "step", autospec=True, side_effect=Running.step) as step:
+    with mock.patch.object(RunningCopy, "step", autospec=True, side_effect=RunningCopy.step) as step:
         cluster.turn(TURNS)
     idle_cuts, trims = TURNS // IDLE_CUT_MS, TURNS // OUTPUT_MS
     # of a cut it comes to know one after the other: its cut, its frames, their acknowledgement, its checkpoint
@@ -79,7 +79,7 @@ def test_the_view_of_a_copy_is_as_new_at_each_task_of_a_turn(monkeypatch: pytest
 
 def test_a_source_that_is_far_ahead_waits_without_looking_all_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It took a third of a core when it looked each 2 ms."""
-    monkeypatch.setattr(cutting, "MAX_LEAD_BATCHES", 3)
+    monkeypatch.setattr(cut_rhythm, "MAX_LEAD_BATCHES", 3)
     cluster, fed = MemoryCluster(FAST), orders(120)
     others, source = cluster.start("w1"), cluster.start("w2")
     cluster.place({unit: (source if unit.startswith("orders") else others,) for unit in cluster.units})
@@ -88,7 +88,7 @@ def test_a_source_that_is_far_ahead_waits_without_looking_all_the_time(monkeypat
     for number in range(0, len(fed), 20):
         feed(cluster, fed[number : number + 20])
         cluster.turn(100)
-    with mock.patch.object(Running, "step", autospec=True, side_effect=Running.step) as step:
+    with mock.patch.object(RunningCopy, "step", autospec=True, side_effect=RunningCopy.step) as step:
         cluster.turn(TURNS)
     sources = {copy.running for copy in source._copies.here.values()}
     steps = sum(call.args[0] in sources for call in step.call_args_list)
@@ -101,7 +101,7 @@ def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Handlers],
 
     prepare: how their intakes stand before.
     """
-    read, mark, step = Handlers._read_input, Handlers._read_markers, Running.step
+    read, mark, step = Handlers._read_input, Handlers._read_markers, RunningCopy.step
     suspended, offered, stepped = set[Handlers](), set[Handlers](), set[Handlers]()
 
     def read_input(self: Handlers, by: Callable[[Chunk, int], bool], chunk: Chunk) -> None:
@@ -112,12 +112,12 @@ def suspended_and_fed(prepare: Callable[[Intake], None]) -> tuple[set[Handlers],
         if not suspended:
             mark(self, chunk)
 
-    def noted(self: Running, now_ms: float) -> bool:
+    def noted(self: RunningCopy, now_ms: float) -> bool:
         stepped.update({self.handlers} & suspended)
         return step(self, now_ms)
 
     reading = mock.patch.multiple(Handlers, _read_input=read_input, _read_markers=read_markers)
-    with reading, mock.patch.object(Running, "step", noted):
+    with reading, mock.patch.object(RunningCopy, "step", noted):
         cluster = MemoryCluster(FAST)
         first, second = cluster.start("w1"), cluster.start("w2")
         everywhere(cluster, first, (second, SECONDARIES["hot"]))
@@ -166,7 +166,7 @@ def test_a_worker_says_when_it_is_due_and_does_nothing_before() -> None:
         early = int(min(worker.next_deadline - cluster.now_ms - 1, MAX_WAIT_MS))
         cluster.now_ms += early
         waited += early
-        with mock.patch.object(Running, "step") as step:
+        with mock.patch.object(RunningCopy, "step") as step:
             worker.turn()
         step.assert_not_called()
     assert waited > 20

@@ -10,8 +10,8 @@ import pytest
 from holdfast.services.kernel.errors import Indefinite, Retriable
 from holdfast.services.log.memory import MemoryTransactor
 from holdfast.services.log.protocol import Rows
-from holdfast.services.worker.checkpoint.restoring import Rebuilt, rebuild
-from holdfast.services.worker.unit import beside
+from holdfast.services.worker.checkpoint.restore import Rebuilt, rebuild
+from holdfast.services.worker.unit.facts import beside
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.orders import JOB, check, orders
 

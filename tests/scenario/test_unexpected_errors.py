@@ -16,7 +16,7 @@ from holdfast.services.recovery.core.unit.facts.crashes import MOST_FAULTS
 from holdfast.services.recovery.core.unit.rules import blame
 from holdfast.services.worker.core import rebuilds
 from holdfast.services.worker.isolated.code import IsolatedCode
-from holdfast.services.worker.unit import beside
+from holdfast.services.worker.unit.facts import beside
 from tests.scenario.test_failures import Run
 
 ERROR = "'module' object does not support item assignment"
@@ -57,7 +57,7 @@ def test_a_batch_with_an_unexpected_error_is_tried_again(scheme: str) -> None:
         run.end()
     (event,) = events(run, "copy-faulted")
     assert event.detail.startswith(f"TypeError: {ERROR}, at scenario/test_unexpected_errors.py:")
-    assert " unit/processing.py:" in event.detail, "where it was called"
+    assert " unit/batches/batch_processor.py:" in event.detail, "where it was called"
     assert not events(run, "copy-failed")
 
 

@@ -7,11 +7,11 @@ import pytest
 from holdfast.schemas.heartbeats import Exit, Heartbeat, encode
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions import cut_snapshots
-from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.dataflow import input_partition
 from holdfast.services.worker.core import latency
-from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.services.worker.core.cut_rhythm import MAX_LEAD_BATCHES
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit import intake
+from holdfast.services.worker.unit.inputs import intake
 from tests.support.memory_cluster import MemoryCluster
 from tests.support.reached import reached_bytes
 
@@ -163,7 +163,7 @@ def test_a_copy_that_waits_on_a_shared_partition_keeps_few_batches_of_the_other_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Both tasks of `poor` write to the partition that `all` reads; one of them has no place."""
-    monkeypatch.setattr(merging, "MAX_AHEAD_BATCHES", 20)
+    monkeypatch.setattr(input_partition, "MAX_AHEAD_BATCHES", 20)
     made = MemoryCluster(SHARED)
     one, two = leaders(made, "poor-1")
     live(made, 500, one, two)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.dataflow.unit import Unit
 from holdfast.services.log.memory import MemoryAppender, MemoryTransactor
 from holdfast.services.worker.process.loop import Worker

@@ -22,14 +22,15 @@ from unittest import mock
 import structlog
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.controller import conductor, drafting, polling
+from holdfast.services.controller import conductor, drafter, polled_conductor
 from holdfast.services.decisions import jobs as folding
 from holdfast.services.kernel.liveness import attention
 from holdfast.services.recovery import replica
 from holdfast.services.recovery.core import recovery
-from holdfast.services.worker.core import cut_trimming, cutting
+from holdfast.services.worker.core import cut_rhythm, cut_trims
 from holdfast.services.worker.sources import cut_trimmer
-from holdfast.services.worker.unit import publishing, trimmer
+from holdfast.services.worker.unit.checkpoints import trimmer
+from holdfast.services.worker.unit.turns import progress_publisher
 from tests.simulation.kafka import broker
 from tests.simulation.kafka.broker import Broker
 from tests.simulation.kafka.names import TOPICS, kind_of
@@ -90,14 +91,14 @@ _RESTS: tuple[tuple[ModuleType, str], ...] = (
     (recovery, "WHOLE_US"),
     (processes, "ECHO_MS"),
     (replica, "ECHO_MS"),
-    (polling, "TICK_MS"),
+    (polled_conductor, "TICK_MS"),
     (conductor, "ROOT_MS"),
-    (cutting, "IDLE_CUT_MS"),
-    (cutting, "REST_CUT_MS"),
+    (cut_rhythm, "IDLE_CUT_MS"),
+    (cut_rhythm, "REST_CUT_MS"),
     (cut_trimmer, "LOOK_MS"),
     (trimmer, "OUTPUT_MS"),
     (trimmer, "ANCHOR_MS"),
-    (publishing, "PROGRESS_MS"),
+    (progress_publisher, "PROGRESS_MS"),
 )
 """Pauses between actions that processes repeat while nothing happens."""
 
@@ -175,8 +176,8 @@ def grow(seconds: int, pace: Pace = QUICK) -> Growing:
 @contextmanager
 def _patched(pace: Pace) -> Iterator[None]:
     with ExitStack() as stack:
-        stack.enter_context(mock.patch.object(drafting, "Describer", return_value=describe))
-        stack.enter_context(mock.patch.multiple(cut_trimming, FEWEST_RECORDS=20, SHORTEST_MS=500))
+        stack.enter_context(mock.patch.object(drafter, "Describer", return_value=describe))
+        stack.enter_context(mock.patch.multiple(cut_trims, FEWEST_RECORDS=20, SHORTEST_MS=500))
         stack.enter_context(mock.patch.object(broker, "replayed", return_value=False))  # no checker will ask for it
         stack.enter_context(mock.patch.object(folding, "KEPT_OVER", KEPT_JOBS))
         for module, name in _RESTS if pace.slow > 1 else ():

@@ -23,12 +23,12 @@ from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Decision, Ended, Plan, Rejection
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
+from holdfast.services.log.door import open_log
 from holdfast.services.log.kafka.log import KafkaLog
-from holdfast.services.log.opening import open_log
 from holdfast.services.log.protocol import Appender, Headers, Log
 from holdfast.services.node.machine.cluster_files import ClusterFiles, WorkerProcess
 from holdfast.services.node.machine.processes import tail
-from holdfast.services.worker.core.trimming import later
+from holdfast.services.worker.core.trim_limit import later
 from tests.support.commands import APART, DEADLINE_S, HOLDFAST, answered, run, until
 
 LOG_LINES = 30

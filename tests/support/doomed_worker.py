@@ -25,12 +25,13 @@ from holdfast.schemas import checkpoints, progress
 from holdfast.schemas.checkpoints import Anchor, Part
 from holdfast.schemas.frames import unpack
 from holdfast.schemas.topics import Partition
-from holdfast.services.log import opening
+from holdfast.services.log import door
 from holdfast.services.log.kafka import client as kafka_client
 from holdfast.services.log.kafka.log import KafkaLog
 from holdfast.services.worker.checkpoint import parts
 from holdfast.services.worker.process import main as worker
-from holdfast.services.worker.unit import outputs, trimmer
+from holdfast.services.worker.unit.checkpoints import trimmer
+from holdfast.services.worker.unit.outputs import outputs
 
 POINTS: Mapping[str, str] = {
     "cut": "proposal of a cut",
@@ -227,7 +228,7 @@ def _trimmed(partitions: Iterable[Partition]) -> str:
 
 _REPLACED: Sequence[tuple[ModuleType, str, Any]] = (
     (kafka_client, "Producer", DoomedProducer),
-    (opening, "KafkaLog", DoomedLog),
+    (door, "KafkaLog", DoomedLog),
     # Small parts and frequent trims: every point comes within a second, also with little state.
     (outputs, "MAX_FRAME_BYTES", 512),
     (parts, "PART_ENTRIES", 20),

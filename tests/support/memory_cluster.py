@@ -23,15 +23,15 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition, TopicSpec
 from holdfast.services.decisions.shares import owned
-from holdfast.services.hosting.blocking import SOON_MS, Call, Done, Inline
+from holdfast.services.hosting.blocking_calls import SOON_MS, Call, Done, Inline
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import data_topics
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.protocol import At
-from holdfast.services.planning.checking import Describe
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.check import Describe
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.worker.isolated.isolation import Isolation
 from holdfast.services.worker.process.loop import Worker

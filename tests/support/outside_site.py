@@ -13,7 +13,7 @@ import pytest
 from holdfast.schemas.dead_letters import DeadLetter, decode
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.hosting.blocking import Inline
+from holdfast.services.hosting.blocking_calls import Inline
 from holdfast.services.kernel.codecs.fields import schema
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.plans.layout import TaskLayout

@@ -18,11 +18,11 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.frames import FLAG_END, HEADER_BYTES
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import ClusterTopics, Partition, generation_number
-from holdfast.services.audit.computing import sink_rows
+from holdfast.services.audit.recomputation import sink_rows
 from holdfast.services.kernel.codecs.fields import DELETED, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.dataflow.fed import Fed
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.dataflow.routing import split
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.dataflow.unit import Produced, Unit
@@ -31,7 +31,7 @@ from holdfast.services.kernel.operators.operator import TIME
 from holdfast.services.kernel.plans.layout import RemoteInput, TaskLayout, UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.store import StateStore
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 from tests.support.operators import Harness
 

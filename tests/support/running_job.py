@@ -13,10 +13,10 @@ from holdfast.schemas import commands, plans, progress
 from holdfast.schemas.plans import Ended, Plan, Rejection
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import Report, replay
+from holdfast.services.audit.replay import Report, replay
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.planning.loading import load
-from holdfast.services.worker.core.trimming import later
+from holdfast.services.planning.loader import load
+from holdfast.services.worker.core.trim_limit import later
 from tests.campaign.jobs import Job, Row, value
 from tests.support.cluster import Cluster
 from tests.support.commands import DEADLINE_S, LOOK_AGAIN_S, answered

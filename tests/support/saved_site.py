@@ -13,20 +13,20 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.plans import Plan, Rejection, Status, decode_status
 from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.client.holding import Holding
+from holdfast.services.client.hold import Hold
 from holdfast.services.client.places import StorePlace
-from holdfast.services.client.replacing import check_begins
-from holdfast.services.client.saving import Saved, begin_with, save
-from holdfast.services.client.submitting import Submitted, append
-from holdfast.services.client.updating import Updated, update
+from holdfast.services.client.replacement import check_begins
+from holdfast.services.client.savepoints import Saved, begin_with, save
+from holdfast.services.client.submission import Submitted, append
+from holdfast.services.client.update import Updated, update
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
-from holdfast.services.controller.polling import Polling
+from holdfast.services.controller.polled_conductor import PolledConductor
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.jobs import read_admitted
-from holdfast.services.planning.carrying import NOWHERE
+from holdfast.services.planning.carried_state import NOWHERE
 from holdfast.services.view.door import Door, Whereabouts
 from holdfast.testing import JobRun
 
@@ -94,7 +94,7 @@ class Site:
             during()
             self.cluster.turn(10)
 
-        return save(self.door, self.plan, path, 60, Holding(self.door, self.plan, wait))
+        return save(self.door, self.plan, path, 60, Hold(self.door, self.plan, wait))
 
     def ask(self, command: str) -> None:
         append(self.door, commands.encode(Command(command, "flights")))
@@ -147,7 +147,7 @@ class Site:
             meanwhile()
             self.cluster.turn(20)
 
-        hold = Holding(self.door, self.plan, wait)
+        hold = Hold(self.door, self.plan, wait)
         return update(self.door, self.plan, raw, start, 60, hold, InMemory(self, meanwhile, before))
 
     def decided(self, offset: int) -> Plan | Rejection | None:
@@ -174,7 +174,7 @@ class Site:
             cluster.log, cluster._cluster, Controller(f"local-{self.controllers}"), cluster._time_ms,
             Means(cluster._versions, ["tests"]),
         )  # fmt: skip
-        cluster._controller = Polling(conductor, cluster.log, cluster._time_ms)
+        cluster._controller = PolledConductor(conductor, cluster.log, cluster._time_ms)
 
     def rows(self) -> dict[str, list[str]]:
         """Final rows of windows, and the newest of every other key."""
@@ -186,7 +186,7 @@ class Site:
 
 
 class InMemory:
-    """Implements Replacing. meanwhile: once a turn. before: when all was brought and nothing is asked for."""
+    """Implements Replacement. meanwhile: once a turn. before: when all was brought and nothing is asked for."""
 
     def __init__(
         self, site: Site, meanwhile: Callable[[], None] = lambda: None, before: Callable[[], None] = lambda: None

@@ -84,7 +84,7 @@ class ShownCluster:
 
 
 def main() -> None:
-    from holdfast.services.console.serving import Served, serve
+    from holdfast.services.console.server import Served, serve
 
     cluster = ShownCluster()
     port = int(next((word for word in sys.argv[1:] if word.isdigit()), "0"))

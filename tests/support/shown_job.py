@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from holdfast.services.client import submitting
+from holdfast.services.client import submission
 from holdfast.services.view.door import Door
 from holdfast.services.view.live import LiveJob, LiveView
 from holdfast.services.view.rows import newest_letters, newest_rows
@@ -21,7 +21,7 @@ def show(door: Door, name: str) -> None:
     assert job.status.queries
     assert any(newest_rows(door, job.plan, one.query, 5) for one in job.status.queries)
     assert newest_letters(door, door.topics.job(name, job.line.generation), 5), "the job is given some"
-    submitting.command(door, "pause", job.line, HANG_S)
+    submission.command(door, "pause", job.line, HANG_S)
 
 
 def _whole(live: LiveView, name: str) -> LiveJob:

@@ -16,12 +16,12 @@ from random import Random
 from typing import Any
 
 from holdfast.schemas.savepoints import Start
-from holdfast.services.audit.replaying import replay
-from holdfast.services.client.holding import Holding
-from holdfast.services.client.updating import update
+from holdfast.services.audit.replay import replay
+from holdfast.services.client.hold import Hold
+from holdfast.services.client.update import update
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.late.jobs import read_admitted
-from holdfast.services.recovery.polling import Polling as RecoveryPolling
+from holdfast.services.recovery.polled_replica import PolledReplica as RecoveryPolling
 from tests.support.saved_site import SMALL, InMemory, Site, flights, rescaled
 
 FAULTS = ("worker", "controller", "recovery", "command", "resume", "records")
@@ -172,7 +172,7 @@ class History:
             raise Wrong(f"after {self.updates} updates {found} in place of {wanted}")
 
 
-class _Holding(Holding):
+class _Holding(Hold):
     """Of a command that may be killed."""
 
     def __init__(self, history: History) -> None:

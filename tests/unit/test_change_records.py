@@ -15,15 +15,15 @@ from holdfast.schemas.jobs import Source
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.client.registry_fields import with_fields
 from holdfast.services.client.unusable import UnusableFile
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
 from holdfast.services.planning import source_streams, spark_inputs
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.support.avro import Known, framed
 from tests.support.examples import examples
 

@@ -28,17 +28,17 @@ MACHINE = "state of one protocol, whose steps share it"
 Exceptions = Mapping[str, tuple[int, str]]
 
 ARGUMENTS: Exceptions = {
-    "client/feeding.py:Feed": (9, WIRING),
+    "client/feed.py:Feed": (9, WIRING),
     "decisions/assigned.py:Assigned": (8, "it begins at each part of a snapshot"),
     "hosting/heartbeats.py:HeartbeatThread": (11, WIRING),
-    "kernel/codecs/decoding.py:Decoder": (12, "settings of a source, each a word of the job file"),
+    "kernel/codecs/decoder.py:Decoder": (12, "settings of a source, each a word of the job file"),
     "kernel/codecs/registered.py:RegisteredReader": (8, "settings of a source, each a word of the job file"),
     "kernel/dataflow/inputs.py:Inputs": (8, WIRING),
-    "kernel/dataflow/merging.py:InputPartition": (11, WIRING),
+    "kernel/dataflow/input_partition.py:InputPartition": (11, WIRING),
     "node/machine/processes.py:Child": (8, "whatever a process can be started with, and by whom"),
-    "recovery/polling.py:Polling": (8, WIRING),
+    "recovery/polled_replica.py:PolledReplica": (8, WIRING),
     "recovery/replica.py:Replica": (15, WIRING),
-    "recovery/snapshotting.py:Snapshotting": (9, WIRING),
+    "recovery/assignment_snapshots.py:AssignmentSnapshots": (9, WIRING),
     "spark/commits.py:Commits": (8, WIRING),
     "spark/host.py:Host": (8, WIRING),
     "worker/process/loop.py:Worker": (16, WIRING),
@@ -51,7 +51,7 @@ METHODS: Exceptions = {
     "decisions/assigned.py:Assigned": (30, VIEW),
     "decisions/cuts.py:CutLog": (30, MACHINE),
     "kernel/dataflow/inputs.py:Inputs": (25, MACHINE),
-    "kernel/dataflow/merging.py:InputPartition": (35, MACHINE),
+    "kernel/dataflow/input_partition.py:InputPartition": (35, MACHINE),
     "kernel/expressions/rules.py:_Rules": (25, "each rule of the grammar is a method"),
     "kernel/liveness/detector.py:Detector": (45, VIEW),
     "kernel/state/keyed.py:StateTable": (25, PORT),
@@ -72,13 +72,13 @@ METHODS: Exceptions = {
     "worker/sources/cutter.py:Cutter": (30, MACHINE),
     "worker/sources/feed.py:Feed": (30, PORT),
     "worker/sources/user_topic.py:SourceFeed": (40, PORT),
-    "worker/unit/intake.py:Intake": (26, MACHINE),
-    "worker/unit/policy_view.py:PolicyView": (36, VIEW),
+    "worker/unit/inputs/intake.py:Intake": (26, MACHINE),
+    "worker/unit/turns/policy_view.py:PolicyView": (36, VIEW),
 }
 
 ATTRIBUTES: Exceptions = {
     "hosting/heartbeats.py:HeartbeatThread": (20, WIRING),
-    "kernel/dataflow/merging.py:InputPartition": (16, MACHINE),
+    "kernel/dataflow/input_partition.py:InputPartition": (16, MACHINE),
     "kernel/operators/updating_join.py:UpdatingJoin": (20, MACHINE),
     "node/members/members.py:Member": (20, MACHINE),
     "node/supervisor.py:Supervisor": (30, WIRING),
@@ -91,11 +91,11 @@ ATTRIBUTES: Exceptions = {
     "worker/sinks/delivery.py:Delivery": (27, MACHINE),
     "worker/sources/cutter.py:Cutter": (25, MACHINE),
     "worker/sources/user_topic.py:SourceFeed": (20, MACHINE),
-    "worker/unit/checkpoints.py:Checkpoints": (20, WIRING),
-    "worker/unit/processing.py:Processing": (20, MACHINE),
-    "worker/unit/publishing.py:ProgressPublisher": (20, MACHINE),
-    "worker/unit/raising.py:Raising": (25, MACHINE),
-    "worker/unit/running.py:Running": (16, WIRING),
+    "worker/unit/checkpoints/checkpoints.py:Checkpoints": (20, WIRING),
+    "worker/unit/batches/batch_processor.py:BatchProcessor": (20, MACHINE),
+    "worker/unit/turns/progress_publisher.py:ProgressPublisher": (20, MACHINE),
+    "worker/unit/user_code/raised_errors.py:RaisedErrors": (25, MACHINE),
+    "worker/unit/turns/running_copy.py:RunningCopy": (16, WIRING),
 }
 
 NEVER_NAMED: Exceptions = {

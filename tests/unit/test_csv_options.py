@@ -18,14 +18,14 @@ from holdfast import Job, csv_options, query, sink, source
 from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.cli.commands import app
-from holdfast.services.client.feeding import Feed
+from holdfast.services.client.feed import Feed
 from holdfast.services.client.frames import file_records
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.csv_form import CsvForm
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret, load
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret, load
 from tests.support.examples import examples
 
 FIELDS = {"a": "string?", "b": "string?", "c": "string?"}

@@ -32,17 +32,17 @@ from holdfast.schemas.costs import Costs
 from holdfast.schemas.decided import Id
 from holdfast.schemas.frames import HEADER_BYTES, unpack
 from holdfast.schemas.plans import SparkPlan
-from holdfast.services.client.writing import key_reader
+from holdfast.services.client.writer import key_reader
 from holdfast.services.controller.core.submission import parse
 from holdfast.services.decisions.recut import Recut
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.deletions import Deletions
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.codecs.marked import AT, RowDecoder, RowReader
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.errors import JobRejected, StateCorrupted
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 HEARTBEAT = heartbeats.encode(
     heartbeats.Heartbeat(

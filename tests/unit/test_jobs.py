@@ -12,7 +12,7 @@ from holdfast.schemas.job_operators import Aggregate, Join
 from holdfast.schemas.job_settings import Scheme
 from holdfast.schemas.jobs import JobSpec
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.loading import interpret, load
+from holdfast.services.planning.loader import interpret, load
 
 EXAMPLE = Path(__file__).parents[1] / "support" / "jobs" / "flight-delays.yaml"
 

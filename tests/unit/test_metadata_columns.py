@@ -19,9 +19,9 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
-from holdfast.services.client.planning import topic_config
+from holdfast.services.client.planned_job import topic_config
 from holdfast.services.client.registry_fields import _leaves_out, _metadata
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.codecs.metadata import Headers, Metadata
 from holdfast.services.kernel.dataflow.cut_records import Records, TopicCuts
@@ -29,8 +29,8 @@ from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
 from holdfast.services.planning import source_streams, spark_inputs
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.support.examples import examples
 
 NOW_MS = 1_700_000_000_123

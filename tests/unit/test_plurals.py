@@ -16,7 +16,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.codecs.fields import SIMPLE
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.plurals import digits, plural, with_article
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 
 SERVICES = Path(__file__).parents[2] / "services"
 NOUNS = [

@@ -61,7 +61,7 @@ def test_the_readme_names_every_scheme() -> None:
 
 
 def test_the_job_of_the_tour_is_one() -> None:
-    from holdfast.services.planning.loading import load
+    from holdfast.services.planning.loader import load
 
     ((name, text),) = job_files().items()
     assert load(text, name).name == "delays"

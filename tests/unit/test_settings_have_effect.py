@@ -19,8 +19,8 @@ from holdfast.schemas.job_part import JobPart
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.node import settings
 from holdfast.services.node.settings import Settings
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from holdfast.services.recovery.settings import RecoverySettings
 from holdfast.services.spark.settings import SparkSettings
 from holdfast.services.worker.process.settings import WorkerSettings
@@ -46,14 +46,14 @@ JOB = {
     "JobSpec.on_error": "kernel/operators/python.py",
     "JobSpec.dead_letter_share": "worker/host/job.py tests/scenario/test_job_settings.py",
     "JobSpec.memory_limit_mb": "worker/host/job.py tests/scenario/test_job_settings.py",
-    "JobSpec.on_divergence": "worker/unit/intake.py tests/scenario/test_job_settings.py",
+    "JobSpec.on_divergence": "worker/unit/inputs/intake.py tests/scenario/test_job_settings.py",
     "JobSpec.keep_cuts": "controller/effects.py",
     "JobSpec.keep_dead_letters_s": "controller/effects.py",
     "JobSpec.keep_dead_letters_bytes": "controller/effects.py",
-    "JobSpec.replay_horizon_s": "controller/drafting.py",
+    "JobSpec.replay_horizon_s": "controller/drafter.py",
     "JobSpec.retain_bytes": "worker/host/job.py tests/scenario/test_retain_bytes.py",
     "Source.topic": "planning/plan.py",
-    "Source.path": "cli/trying.py",
+    "Source.path": "cli/trial.py",
     "Source.format": "kernel/dataflow/source_records.py",
     "Source.fields": "planning/source_streams.py",
     "Source.event_time": "kernel/dataflow/source_records.py",
@@ -82,7 +82,7 @@ JOB = {
     "Source.idle_after_s": "worker/sources/user_topic.py",
     "Source.close_after_idle_s": "worker/sources/user_topic.py",
     "Source.on_data_loss": "worker/sources/user_topic.py tests/scenario/test_data_loss.py",
-    "Source.late": "planning/checking.py",
+    "Source.late": "planning/check.py",
     "Source.parallelism": "planning/parallelism.py",
     "Source.table": "kernel/dataflow/source_records.py",
     "Sink.topic": "planning/plan.py",
@@ -100,7 +100,7 @@ JOB = {
     "Sink.headers": "kernel/dataflow/sink_records.py tests/unit/test_metadata_columns.py",
     "Sink.subject": "kernel/dataflow/source_records.py tests/unit/client/test_registering.py",
     "Sink.subject_strategy": "kernel/dataflow/source_records.py tests/unit/client/test_keys_of_a_registry.py",
-    "Sink.record": "client/registering.py tests/unit/client/test_keys_of_a_registry.py",
+    "Sink.record": "client/registration.py tests/unit/client/test_keys_of_a_registry.py",
     "Sink.key_format": "kernel/dataflow/sink_records.py tests/unit/client/test_keys_of_a_registry.py",
     "Sink.key_schema_id": "kernel/dataflow/sink_records.py tests/unit/client/test_keys_of_a_registry.py",
     "Sink.field_numbers": "kernel/dataflow/sink_records.py tests/unit/client/test_registering.py",
@@ -178,11 +178,11 @@ JOB = {
     "Output.output": "kernel/operators/side_output.py",
     "Output.input": "planning/graph.py",
     "Python.ask": "kernel/operators/answered.py tests/unit/client/test_answers.py",
-    "Asking.timeout_s": "worker/unit/answering.py tests/unit/client/test_answers.py",
-    "Asking.retries": "worker/unit/answering.py tests/unit/client/test_answers.py",
-    "Asking.pause_s": "worker/unit/answering.py tests/unit/client/test_answers.py",
-    "Asking.concurrency": "worker/unit/answering.py tests/unit/client/test_answers.py",
-    "Asking.rows": "worker/unit/answering.py tests/unit/client/test_answers.py",
+    "Asking.timeout_s": "worker/unit/user_code/user_answers.py tests/unit/client/test_answers.py",
+    "Asking.retries": "worker/unit/user_code/user_answers.py tests/unit/client/test_answers.py",
+    "Asking.pause_s": "worker/unit/user_code/user_answers.py tests/unit/client/test_answers.py",
+    "Asking.concurrency": "worker/unit/user_code/user_answers.py tests/unit/client/test_answers.py",
+    "Asking.rows": "worker/unit/user_code/user_answers.py tests/unit/client/test_answers.py",
     "Python.clock": "kernel/operators/python.py tests/unit/operators/test_timers_by_clock.py",
     "Python.isolation": "kernel/operators/python.py tests/unit/worker/test_isolated.py",
     "Spark.spark": "controller/spark_analysis.py",
@@ -273,7 +273,7 @@ VARIABLES: dict[type[BaseModel], dict[str, str]] = {
         "memory_mb": HANDED_ON,
         "leave_s": HANDED_ON,
         "trim_after_s": HANDED_ON,
-        "log_format": "node/machine/saying.py",
+        "log_format": "node/machine/messages.py",
         "balance_calm_s": HANDED_ON,
         "grace": HANDED_ON,
         "reassign": HANDED_ON,

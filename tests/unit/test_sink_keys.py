@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.encoding import text_keys
+from holdfast.services.kernel.codecs.json_encoder import text_keys
 from holdfast.services.kernel.dataflow.sink_records import sink_records
 from holdfast.services.kernel.plans.layout import TaskLayout
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.unit.planning.jobs import job, plan, query, source
 
 ROWS = pl.DataFrame({"user": ["user-1", '\u00e4 "b"', None], "n": [1, 2, 3]})

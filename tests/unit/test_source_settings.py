@@ -12,12 +12,12 @@ import pytest
 
 from holdfast.schemas.jobs import JobSpec, Source
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning import source_streams, spark_inputs
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 
 NOW_MS = 1_700_000_000_000
 FIELDS = {

@@ -16,7 +16,7 @@ from bench.research.detectors.recording import Turn
 from holdfast.schemas import heartbeats
 from holdfast.schemas.heartbeats import Echo, Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.log.opening import open_log
+from holdfast.services.log.door import open_log
 from holdfast.services.recovery.replica import ECHO_MS
 
 TURN_S = 0.01

@@ -35,7 +35,7 @@ from bench.rig import jobs
 from bench.rig.cluster import BenchCluster
 from bench.rig.feeder import Feeder
 from bench.rig.followed import Followed
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.node.machine.processes import Child
 from holdfast.services.recovery.core.recovery import BEAT_US
 from holdfast.services.recovery.core.unit.table.signs import Sign

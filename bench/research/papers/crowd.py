@@ -30,7 +30,7 @@ from bench.rig.quota import Quotas
 from holdfast.schemas import commands, heartbeats
 from holdfast.schemas.commands import Command
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.view.cluster import ClusterView
 from holdfast.services.view.costs import JobCosts
 from holdfast.services.view.lines import UnitLine

@@ -26,7 +26,7 @@ from bench.rig.feeder import Feeder
 from bench.rig.followed import Followed, MeasureFailed
 from bench.rig.quota import Quotas
 from bench.rig.saying import say
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.node.machine.processes import Child
 
 NONE, PASSIVE, HYBRID, ACTIVE = "none", "passive", "hybrid", "active standby"

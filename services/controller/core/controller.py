@@ -14,7 +14,15 @@ from holdfast.schemas.events import Event as Happened
 from holdfast.schemas.heartbeats import Heartbeat, HeartbeatRecord
 from holdfast.schemas.plans import Decision, Plan, Rejection, Retirement, Status
 from holdfast.schemas.topics import generation
-from holdfast.services.controller.core import capturing, commanding, completing, reports, status, steps, switching
+from holdfast.services.controller.core import (
+    command_effects,
+    global_checkpoints,
+    next_generation,
+    policy_answers,
+    reports,
+    status,
+    steps,
+)
 from holdfast.services.controller.core.actions import (
     Action,
     AppendAssigned,
@@ -27,7 +35,7 @@ from holdfast.services.controller.core.actions import (
     Switch,
     generation_of,
 )
-from holdfast.services.controller.core.commanding import Asked
+from holdfast.services.controller.core.command_effects import Asked
 from holdfast.services.controller.core.events import (
     AssignmentRead,
     AssignmentsBegun,
@@ -50,11 +58,11 @@ from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.goals import Goals
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import PLACED, Deed, Life, Phase, Step
+from holdfast.services.controller.core.obstacles import waiting
 from holdfast.services.controller.core.submission import BadCommand, NamedJob, parse
-from holdfast.services.controller.core.waiting import waiting
 from holdfast.services.decisions.admitted import Admitted
-from holdfast.services.decisions.counting import counted
 from holdfast.services.decisions.decided import Author
+from holdfast.services.decisions.sums import counted
 
 BEAT_MS = 100
 LOOK_MS = 100
@@ -107,7 +115,7 @@ class Controller:
         return [job.plan for job in wanted if job.plan is not None]
 
     def _watches(self, job: Job) -> bool:
-        return job.life.phase is Phase.DRAINING or completing.wanted(job, self.goals.standings)
+        return job.life.phase is Phase.DRAINING or global_checkpoints.wanted(job, self.goals.standings)
 
     @property
     def story(self) -> list[str]:
@@ -229,7 +237,7 @@ class Controller:
         """
         job, unit = self.jobs.get(event.generation), event.progress.unit
         if job is not None and unit in job.units.values():
-            completing.read(job, event.progress)
+            global_checkpoints.read(job, event.progress)
         if job is None or not event.progress.ended or unit in job.ran_out:
             return False
         job.ran_out.add(unit)
@@ -390,7 +398,7 @@ class Controller:
 
     def _switch(self, job: Job, now_ms: int) -> None:
         """Does the action that is due for a generation that stands by."""
-        action = switching.due(job, self.jobs, self._author.next(), now_ms)
+        action = next_generation.due(job, self.jobs, self._author.next(), now_ms)
         if action is not None:
             job.switch_asked = True
             self._actions.append(action)
@@ -401,17 +409,17 @@ class Controller:
             self._actions.append(AppendDecision(event.plan))
         elif job.plan is not None:
             why = "; ".join(map(str, event.problems))
-            self._actions.append(AppendDecision(switching.given_up(job.plan, why, self._author.next())))
+            self._actions.append(AppendDecision(next_generation.given_up(job.plan, why, self._author.next())))
 
     def _answer(self, job: Job) -> None:
         """Answers the next command for another checkpoint policy."""
-        policy = capturing.due(job, self.goals.standings)
+        policy = policy_answers.due(job, self.goals.standings)
         if policy is not None:
             self._actions.append(AppendAssigned(policies=(policy,)))
 
     def _complete(self, job: Job, now_ms: int) -> None:
         """States the newest complete global checkpoint."""
-        checkpoint = completing.due(job, self.goals.standings, now_ms)
+        checkpoint = global_checkpoints.due(job, self.goals.standings, now_ms)
         if checkpoint is not None:
             self._actions.append(AppendAssigned(checkpoints=(checkpoint,)))
 
@@ -443,21 +451,21 @@ class Controller:
         waiting = []
         for asked in self._commands:
             if asked.command.command == "switch":
-                noted = switching.note(asked, self.jobs)
+                noted = next_generation.note(asked, self.jobs)
                 waiting += [asked] if noted.wait else []
                 if noted.refused and asked.fresh:
                     self._publish_event(reports.refused(asked.command, noted.refused, now_ms))
                 continue
-            if switching.pending(asked, self.jobs):
+            if next_generation.pending(asked, self.jobs):
                 waiting.append(asked)
                 continue
-            job = commanding.concerned(asked, self.jobs.values())
+            job = command_effects.concerned(asked, self.jobs.values())
             if job is not None and job.undecided:
                 waiting.append(asked)
             elif job is None:
                 if asked.fresh or now_ms - asked.timestamp_ms <= LATE_MS:
                     self._publish_event(reports.refused(asked.command, f"no such job; {self._running()}", now_ms))
-            elif (cause := commanding.apply(asked, job)) and asked.fresh:
+            elif (cause := command_effects.apply(asked, job)) and asked.fresh:
                 self._publish_event(reports.refused(asked.command, cause, now_ms))
         self._commands = waiting
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from holdfast.schemas import commands, reading
+from holdfast.schemas import commands, decoders
 from holdfast.schemas.commands import Command
 from holdfast.schemas.savepoints import FIELD, Start
 
@@ -38,7 +38,7 @@ class BadCommand:
 
 def parse(value: bytes) -> NamedJob | Command | BadCommand:
     try:
-        record = reading.json.decode(value)
+        record = decoders.json.decode(value)
     except msgspec.DecodeError:
         return NamedJob("")
     if not isinstance(record, dict):

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import TIME, required
 from holdfast.services.kernel.codecs.metadata import MetadataColumns, of_keys
 from holdfast.services.kernel.codecs.texts import unmarked

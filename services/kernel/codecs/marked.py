@@ -17,7 +17,7 @@ import polars as pl
 from holdfast.schemas.dead_letters import DeadLetter, of_record
 from holdfast.schemas.plans import SparkPlan
 from holdfast.services.kernel.codecs import fields
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.errors import StateCorrupted

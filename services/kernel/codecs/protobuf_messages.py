@@ -15,8 +15,7 @@ from itertools import count
 from typing import Any
 
 from holdfast.services.kernel.codecs import fields as field_types
-from holdfast.services.kernel.codecs.protobuf_schemas import TIMESTAMP, NoSchema, missing, parse
-from holdfast.services.kernel.codecs.protobuf_writing import (
+from holdfast.services.kernel.codecs.protobuf_encoder import (
     ENTRY_KEY,
     IN_ORDER,
     ITEM,
@@ -25,6 +24,7 @@ from holdfast.services.kernel.codecs.protobuf_writing import (
     in_message,
     numbered,
 )
+from holdfast.services.kernel.codecs.protobuf_schemas import TIMESTAMP, NoSchema, missing, parse
 
 _DOUBLE, _INT64, _BOOL, _STRING, _MESSAGE, _BYTES = 1, 3, 8, 9, 11, 12
 _KINDS = {"int": _INT64, "float": _DOUBLE, "bool": _BOOL, "bytes": _BYTES, "timestamp": _MESSAGE}

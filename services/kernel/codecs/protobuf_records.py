@@ -22,6 +22,7 @@ import polars as pl
 from holdfast.services.kernel.codecs import fields as field_types
 from holdfast.services.kernel.codecs import timestamps
 from holdfast.services.kernel.codecs.maps import entries
+from holdfast.services.kernel.codecs.protobuf_encoder import ITEM
 from holdfast.services.kernel.codecs.protobuf_plain import FEW, PlainReader
 from holdfast.services.kernel.codecs.protobuf_schemas import (
     BYTES,
@@ -34,7 +35,6 @@ from holdfast.services.kernel.codecs.protobuf_schemas import (
     shown,
 )
 from holdfast.services.kernel.codecs.protobuf_texts import written_as
-from holdfast.services.kernel.codecs.protobuf_writing import ITEM
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 
 if TYPE_CHECKING:

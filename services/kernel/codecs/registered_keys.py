@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from holdfast.services.kernel.codecs import fields as field_types
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.codecs.deletions import deleted
 from holdfast.services.kernel.codecs.registered import HEADER, WHOLE, RegisteredReader, Schemas
 

@@ -17,14 +17,14 @@ import polars as pl
 from holdfast.schemas.cuts import END_WATERMARK, Cut, Range
 from holdfast.schemas.dead_letters import DeadLetter, Position, of_record
 from holdfast.schemas.plans import SparkPlan
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.codecs.marked import RowDecoder
 from holdfast.services.kernel.codecs.metadata import Headers, Metadata
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.dataflow.fed import Fed, RowPosition
-from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.dataflow.leaps import Leaps
 from holdfast.services.kernel.dataflow.micro_batches import MicroBatch
 from holdfast.services.kernel.dataflow.source_records import Keys, SourceDecoder
 from holdfast.services.kernel.operators.operator import TIME
@@ -161,7 +161,7 @@ class TopicCuts:
         )
         return Read(read, decoded, [some.offsets for some in records], values, bounds=at)
 
-    def leaps(self, read: Read, leaping: Leaping) -> None:
+    def leaps(self, read: Read, leaping: Leaps) -> None:
         """Passes the event times of a batch to `leaping`."""
         times, kept = read.decoded.rows[TIME].to_numpy(), read.decoded.kept
         for one, start, stop in zip(read.ranges, read.bounds[:-1], read.bounds[1:], strict=True):

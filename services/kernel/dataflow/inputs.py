@@ -15,7 +15,7 @@ from holdfast.schemas.topics import edge as edge_of
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec
 from holdfast.services.kernel.dataflow.fed import Fed
-from holdfast.services.kernel.dataflow.merging import InputPartition, Merged
+from holdfast.services.kernel.dataflow.input_partition import InputPartition, Merged
 from holdfast.services.kernel.plans.layout import RemoteInput, UnitLayout
 
 

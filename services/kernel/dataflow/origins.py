@@ -16,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from holdfast.schemas.dead_letters import NOWHERE, Position
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.dataflow.fed import Fed
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Passing

@@ -18,15 +18,15 @@ from holdfast.services.kernel.codecs.arrow_records import ArrowReader, Halves, U
 from holdfast.services.kernel.codecs.avro_bytes import Records
 from holdfast.services.kernel.codecs.avro_records import RecordReader
 from holdfast.services.kernel.codecs.avro_schemas import parse
-from holdfast.services.kernel.codecs.encoding import encode_json, keys, text_keys
 from holdfast.services.kernel.codecs.fields import optional, schema
+from holdfast.services.kernel.codecs.json_encoder import encode_json, keys, text_keys
 from holdfast.services.kernel.codecs.keys import partitions
 from holdfast.services.kernel.codecs.protobuf_messages import message_schema
 from holdfast.services.kernel.codecs.protobuf_records import MessageReader
 from holdfast.services.kernel.codecs.protobuf_schemas import message
 from holdfast.services.kernel.codecs.protobuf_schemas import parse as parse_protobuf
 from holdfast.services.kernel.codecs.registered import HEADER
-from holdfast.services.kernel.codecs.registered_writing import registered_key, registered_keys, registered_values
+from holdfast.services.kernel.codecs.registered_encoder import registered_key, registered_keys, registered_values
 from holdfast.services.kernel.codecs.sink_schemas import FORMATS, schema_of
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing
 from holdfast.services.kernel.plans.layout import TaskLayout

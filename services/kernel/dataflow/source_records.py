@@ -14,7 +14,7 @@ from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.source_settings import SourceSettings
 from holdfast.services.kernel.codecs.change_records import OP, ChangeReader
 from holdfast.services.kernel.codecs.csv_form import PLAIN, CsvForm
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 from holdfast.services.kernel.codecs.deletions import BareKeys, Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, schema, with_time
 from holdfast.services.kernel.codecs.metadata import KEY, NOTHING_WANTED, Metadata, MetadataColumns, Wanted

@@ -12,7 +12,7 @@ from functools import lru_cache, partial
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from holdfast.services.kernel.expressions import advice, brackets, explaining
+from holdfast.services.kernel.expressions import advice, brackets, explanations
 from holdfast.services.kernel.expressions import rules as expression_rules
 from holdfast.services.kernel.expressions.operands import Words
 from holdfast.services.kernel.expressions.own_times import UNITS
@@ -83,7 +83,7 @@ def name_of(item: str, columns: Collection[str] = ()) -> str:
         return column
     if column in columns or column != item or re.fullmatch(r"[@$][\w@$.-]*", item):
         raise ExpressionError(f"'{item}' has no name: write '\"{column}\" AS {_bare_name(column)}'")
-    if said := _of_replay(item) or explaining.of_words(item, list(columns)):
+    if said := _of_replay(item) or explanations.of_words(item, list(columns)):
         raise ExpressionError(said)
     if len(parts := brackets.split(item, brackets.blanked(item), 0, len(item))) > 1:
         raise ExpressionError(f"'{item}' is {len(parts)} items: write each by itself, [{', '.join(parts)}]")
@@ -158,7 +158,7 @@ def _of_replay(text: str) -> str:
     return f"{name} gives another value at each replay; results must depend on the data alone" if name else ""
 
 
-def _rules_for(bare: str) -> explaining.Adapted:
+def _rules_for(bare: str) -> explanations.Adapted:
     """The rules for a text."""
     words = Words(bits=_BITS.search(bare) is not None, logic=_LOGIC.search(bare) is not None)
     return partial(expression_rules.adapted, words=words)
@@ -187,7 +187,7 @@ def _mistakes(text: str, message: str, schema: Mapping[str, pl.DataType]) -> lis
         return [f"'{name}' is no plain name: write the column in double quotes, \"{name}\"" for name in unquoted]
     if message.startswith("there is no column") or "is a word of SQL here" in message:
         return [message]
-    return explaining.explained(text, message, schema, _rules_for(bare))
+    return explanations.explained(text, message, schema, _rules_for(bare))
 
 
 def _alone(name: str) -> str:

@@ -26,7 +26,7 @@ from holdfast.services.kernel.operators.kind import (
 )
 from holdfast.services.kernel.operators.operator import Operator
 from holdfast.services.kernel.operators.rowwise import Screened
-from holdfast.services.kernel.operators.running import EACH
+from holdfast.services.kernel.operators.running_values import EACH
 from holdfast.services.kernel.operators.sessions import Sessions
 from holdfast.services.kernel.operators.totals import Totals
 from holdfast.services.kernel.operators.window_shapes import Session, shape_of

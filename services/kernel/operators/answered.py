@@ -17,9 +17,9 @@ from holdfast.schemas.answers import Answer
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.operator_settings import PythonSettings
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import stream_schema
 from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.operators.kind import Problems
 from holdfast.services.kernel.operators.moments import moment
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome, Refused

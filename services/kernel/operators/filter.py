@@ -9,8 +9,8 @@ import polars as pl
 from holdfast.schemas.job_operators import Filter
 from holdfast.schemas.operator_settings import FilterSettings
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, may_fail, result_type
 from holdfast.services.kernel.expressions.type_words import in_words

@@ -217,7 +217,7 @@ class OperatorKind(Kind[S], ABC):
         return ()
 
     def needs(self, settings: S) -> tuple[str, ...]:
-        """The needs of other sections that its settings must include: keys of NEEDS in planning/checking.py."""
+        """The needs of other sections that its settings must include: keys of NEEDS in planning/check.py."""
         return ()
 
     def code(self, settings: S) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import polars as pl
 
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.operators.operator import TIME, Refused
 
 _NO_TIMES = pl.Series(TIME, [], dtype=pl.Int64)

@@ -18,7 +18,7 @@ from holdfast.schemas.job_operators import Python
 from holdfast.schemas.operator_settings import PythonSettings
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import fields as field_types
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.errors import Divergence, HoldfastError, InvalidRecord, Retriable
 from holdfast.services.kernel.operators import answered
 from holdfast.services.kernel.operators.answered import AnsweredTask

@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 from polars.exceptions import PanicException, PolarsError
 
-from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.errors import InvalidRecord
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing, name_of, source_of
 from holdfast.services.kernel.expressions.refused import what_is_wrong

@@ -20,7 +20,7 @@ from holdfast.services.kernel.operators.grouping import Grouping, State
 from holdfast.services.kernel.operators.lifespans import Lifespans
 from holdfast.services.kernel.operators.operator import TIME, BatchContext, Outcome
 from holdfast.services.kernel.operators.remembered import Remembered, Wanted, readable, stored
-from holdfast.services.kernel.operators.running import after_each
+from holdfast.services.kernel.operators.running_values import after_each
 from holdfast.services.kernel.state.table import Tables
 
 _LATEST = "_latest"

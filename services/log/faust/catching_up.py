@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping
 from holdfast.schemas.topics import Partition
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.kernel.errors import PositionGone, Retriable
+from holdfast.services.log.door import KafkaDoor
 from holdfast.services.log.faust.agents import Passed, Read
 from holdfast.services.log.kafka.log import KafkaLog
-from holdfast.services.log.opening import KafkaDoor
 from holdfast.services.log.protocol import Log
 
 Feed = Callable[[Partition, int, int, bytes | None], object]

@@ -24,7 +24,7 @@ from pathlib import Path
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from holdfast.services.node.kafka import fencing, formatting
+from holdfast.services.node.kafka import fence, node_identity
 from holdfast.services.node.machine import ports
 from holdfast.services.node.machine.artifacts import INFRA, ArtifactSet, ArtifactsMissing, require
 from holdfast.services.node.machine.disk import put
@@ -43,7 +43,7 @@ REPLICAS = 3
 
 ALONE_SESSION_MS, ALONE_HEARTBEAT_MS = 60_000, 400
 """Nobody could take over from a broker that is alone: one that was only starved must find itself leading still. After
-a crash services/node/kafka/fencing.py ends its session at once."""
+a crash services/node/kafka/fence.py ends its session at once."""
 
 SESSION_MS, HEARTBEAT_MS = 1_000, 200
 """Milliseconds; Kafka's default is 9 s, for which the partitions of a killed broker have no leader."""
@@ -158,7 +158,7 @@ class EmbeddedKafka:
 
     def crashed(self) -> bool:
         """True if it has run, and has not shut down cleanly."""
-        return fencing.crashed(self.data_dir / "data")
+        return fence.crashed(self.data_dir / "data")
 
     @property
     def identity(self) -> str:
@@ -166,14 +166,14 @@ class EmbeddedKafka:
         return self._formatted.read_text().strip() if self._formatted.exists() else ""
 
     @contextmanager
-    def lone_controller(self) -> Iterator[fencing.Controller]:
+    def lone_controller(self) -> Iterator[fence.Controller]:
         """The node without its broker, until the end of the block."""
         java, artifacts = find_java(), require("kafka")
         lock = self._lock()
         try:
-            self._fill(self._choose_port(), *fencing.SETTINGS)
+            self._fill(self._choose_port(), *fence.SETTINGS)
             log = self._log.with_name("fence.out")
-            with fencing.lone_controller(_command(java, artifacts), self.data_dir, log, {LOCK: (lock,)}) as controller:
+            with fence.lone_controller(_command(java, artifacts), self.data_dir, log, {LOCK: (lock,)}) as controller:
                 yield controller
         finally:
             os.close(lock)
@@ -253,10 +253,10 @@ class EmbeddedKafka:
         if self._formatted.exists():
             return
         shutil.rmtree(data := self.data_dir / "data", ignore_errors=True)  # a first start that was cut short left them
-        cluster = formatting.new_id() if self.quorum is None else self.quorum.cluster
-        if not formatting.write(data, self.node, cluster, jars):
+        cluster = node_identity.new_id() if self.quorum is None else self.quorum.cluster
+        if not node_identity.write(data, self.node, cluster, jars):
             self._format_by_tool(command, cluster)
-            formatting.keep(data, jars)
+            node_identity.keep(data, jars)
         put(self._formatted, f"{cluster}\n")
 
     def _format_by_tool(self, command: list[str], cluster: str) -> None:
@@ -274,8 +274,8 @@ class EmbeddedKafka:
             return
         try:
             with self.lone_controller() as controller:
-                fencing.await_fenced([controller], deadline)
-        except fencing.NotFenced as error:
+                fence.await_fenced([controller], deadline)
+        except fence.NotFenced as error:
             raise BrokerFailed(str(error)) from None
 
     def _configure(self, port: int) -> None:

@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from holdfast.services.kernel.plurals import plural
-from holdfast.services.node.kafka import fencing
+from holdfast.services.node.kafka import fence
 from holdfast.services.node.kafka.broker import START_TIMEOUT_S, BrokerFailed, EmbeddedKafka, Quorum
-from holdfast.services.node.kafka.formatting import new_id
+from holdfast.services.node.kafka.node_identity import new_id
 
 
 class Brokers:
@@ -99,7 +99,7 @@ class Brokers:
             node.quorum = quorum
 
     def _fence_former(self, deadline: float) -> None:
-        """Fences every broker after all have ended, at least one of them by a crash; services/node/kafka/fencing.py
+        """Fences every broker after all have ended, at least one of them by a crash; services/node/kafka/fence.py
         names the possible loss.
 
         The controllers run alone until they have fenced every broker. Raises BrokerFailed.
@@ -107,8 +107,8 @@ class Brokers:
         with ExitStack() as stack:
             parts = [stack.enter_context(node.lone_controller()) for node in self.nodes]
             try:
-                fencing.await_fenced(parts, deadline)
-            except fencing.NotFenced as error:
+                fence.await_fenced(parts, deadline)
+            except fence.NotFenced as error:
                 raise BrokerFailed(str(error)) from None
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from holdfast.services.node.kafka.broker import EmbeddedKafka
 from holdfast.services.node.kafka.brokers import Brokers
 from holdfast.services.node.machine.disk import Disk
+from holdfast.services.node.machine.messages import say
 from holdfast.services.node.machine.restarts import Restarts
-from holdfast.services.node.machine.saying import say
 
 DEAF_S = 10.0
 """A broker that has closed its port never opens it again. Kafka 4.3.1 can stay in that state for minutes: where its

@@ -16,6 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
+from holdfast.services.node.machine.messages import say
 from holdfast.services.node.machine.processes import (
     ENVIRONMENT,
     Child,
@@ -26,7 +27,6 @@ from holdfast.services.node.machine.processes import (
     spawn,
 )
 from holdfast.services.node.machine.restarts import Restarts
-from holdfast.services.node.machine.saying import say
 from holdfast.services.process.fork_server import MOST_BYTES, READY, REQUESTS, UNFIT, Request
 
 MODULE = "holdfast.services.process.fork_server"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from holdfast.services.kernel.errors import HoldfastError
 from holdfast.services.node.machine.artifacts import ArtifactSet, ArtifactsMissing, ensure
 from holdfast.services.node.machine.java import JavaMissing
-from holdfast.services.node.machine.saying import say
+from holdfast.services.node.machine.messages import say
 from holdfast.services.node.members.members import Member
 from holdfast.services.planning import spark_installation
 

@@ -12,7 +12,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
-from holdfast.services.planning.loading import part_problems
+from holdfast.services.planning.loader import part_problems
 from holdfast.services.planning.sql.lineage import Lineage
 from holdfast.services.planning.sql.names import MOST_LETTERS
 from holdfast.services.planning.sql.relation import Names, Relation, named

@@ -15,7 +15,7 @@ from holdfast.services.planning.sql import calls, grouping, items, ranking
 from holdfast.services.planning.sql.chain import Chain
 from holdfast.services.planning.sql.grouping import Rewrite
 from holdfast.services.planning.sql.items import Item
-from holdfast.services.planning.sql.joining import joined
+from holdfast.services.planning.sql.joins import joined
 from holdfast.services.planning.sql.lengths import length
 from holdfast.services.planning.sql.relation import Names, Relation, columns, named, quoted, written
 from holdfast.services.planning.sql.statement import Statement, conjuncts

@@ -17,7 +17,7 @@ from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.suggestions import suggest
 from holdfast.services.planning import side_outputs
-from holdfast.services.planning.checking import Describe, check
+from holdfast.services.planning.check import Describe, check
 from holdfast.services.planning.graph import Graph, cycle_problems, sink_name
 
 _PROBE = "probe"

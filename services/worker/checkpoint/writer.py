@@ -1,7 +1,7 @@
 """Writes the checkpoint runs of one copy: capture, parts, marker. When the marker is read back as valid, the run is
 settled.
 
-Source: PROTOCOL 6. core/checkpointing.py holds the order of the steps.
+Source: PROTOCOL 6. core/checkpoint_run.py holds the order of the steps.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from holdfast.services.worker.checkpoint.parts import Parts
 from holdfast.services.worker.checkpoint.pieces import timed_pieces
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.unit_image import UnitImage
-from holdfast.services.worker.core.checkpointing import (
+from holdfast.services.worker.core.checkpoint_run import (
     Abandoned,
     Action,
-    Checkpointing,
+    CheckpointRun,
     Due,
     Encoded,
     Event,
@@ -91,7 +91,7 @@ class LogWriter:
     ) -> None:
         self._written, self._log, self._image = written, written.log, image
         self._acked, self._captured, self._spent = acked, captured, spent
-        self._core = Checkpointing()
+        self._core = CheckpointRun()
         self._moment: Moment | None = None
         self._id: Id | None = None
         self._work: Iterator[None] = iter(())

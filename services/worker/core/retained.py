@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.core.cutting import Lead
+from holdfast.services.worker.core.cut_rhythm import Lead
 
 LONG_MS = 2_000.0
 """Time after which a job that is held back reports it. A shorter wait ends with the next checkpoint of the readers."""

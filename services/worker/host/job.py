@@ -24,11 +24,11 @@ from holdfast.services.kernel.plans.layout import UnitLayout, below, directly_ab
 from holdfast.services.kernel.plans.priorities import needed
 from holdfast.services.kernel.plurals import plural
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.worker.core.counting import SELDOM_STILL_MS, STILL_MS, Counting
-from holdfast.services.worker.core.cutting import Rhythm
-from holdfast.services.worker.core.pacing import Spacing
+from holdfast.services.worker.core.counting_units import SELDOM_STILL_MS, STILL_MS, CountingUnits
+from holdfast.services.worker.core.cut_rhythm import Rhythm
+from holdfast.services.worker.core.pace import Spacing
 from holdfast.services.worker.core.retained import Bound
-from holdfast.services.worker.core.trimming import later
+from holdfast.services.worker.core.trim_limit import later
 from holdfast.services.worker.host.presence import Presence
 
 if TYPE_CHECKING:  # the library of traces is optional
@@ -75,7 +75,7 @@ class JobView:
     job_key: str
     progress: dict[str, Progress] = field(default_factory=dict)
     skipped: Skipped = field(default_factory=dict)
-    counting: Counting = field(default_factory=lambda: Counting({}))
+    counting: CountingUnits = field(default_factory=lambda: CountingUnits({}))
     spans: Spans | None = None
     bound: Bound = field(default_factory=lambda: Bound(None))
     senders: dict[Partition, dict[int, str]] = field(default_factory=dict)
@@ -99,7 +99,7 @@ class JobView:
             rhythm=_rhythm(plan),
             planned=planned(plan),
             job_key=job_key(plan.job, plan.generation),
-            counting=Counting(below(layouts)),
+            counting=CountingUnits(below(layouts)),
             bound=Bound(plan.settings.retain_bytes),
             senders=senders(layouts),
         )

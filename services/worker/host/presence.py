@@ -17,7 +17,7 @@ from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import FAULTED, Exit, Heartbeat, decode
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.hosting.blocking_calls import Blocking
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.host.subscriptions import Handler, Subscriptions
 

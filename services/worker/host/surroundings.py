@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from holdfast.schemas.events import Event
 from holdfast.services.decisions.decided import Author
 from holdfast.services.decisions.refusals import Refusals
-from holdfast.services.hosting.blocking import Blocking
-from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.blocking_calls import Blocking
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Appender, Log
@@ -45,7 +45,7 @@ class HostServices:
     """
 
     log: Log
-    doing: Doing
+    doing: PresentWork
     appender: Appender
     deliveries: Blocking
     restores: Blocking

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from holdfast.services.diagnostics.logger import get_logger
-from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.hosting.blocking_calls import Blocking
 from holdfast.services.log.protocol import Described, Log
 
 LOOK_MS = 1_000.0

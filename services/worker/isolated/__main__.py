@@ -35,7 +35,7 @@ def _load(niceness: int) -> None:
         os.setpriority(
             os.PRIO_PROCESS, threading.get_native_id(), niceness
         )  # the niceness is that of this thread alone
-    import holdfast.services.worker.isolated.serving  # noqa: F401
+    import holdfast.services.worker.isolated.code_server  # noqa: F401
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def main() -> None:
     loading.join()
     from holdfast.services.kernel import lazy_modules
     from holdfast.services.worker.isolated.channel import inherited
-    from holdfast.services.worker.isolated.serving import serve
+    from holdfast.services.worker.isolated.code_server import serve
 
     lazy_modules.resolve()
     serve(inherited(descriptors))

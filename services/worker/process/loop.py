@@ -18,18 +18,18 @@ from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.admitted import Skipped
 from holdfast.services.decisions.decided import Author
 from holdfast.services.decisions.refusals import Refusals
-from holdfast.services.hosting.blocking import Blocking, Inline
+from holdfast.services.hosting.blocking_calls import Blocking, Inline
 from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
-from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.event_publisher import EventPublisher
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.lags import Taken
-from holdfast.services.hosting.publishing import EventPublisher
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.kernel.codecs.registered import NO_SCHEMAS, Schemas
 from holdfast.services.kernel.state.image import Image
 from holdfast.services.log.protocol import Chunk, Log
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
-from holdfast.services.worker.core.cutting import REST_AFTER_MS
+from holdfast.services.worker.core.cut_rhythm import REST_AFTER_MS
 from holdfast.services.worker.core.lifecycle import State
 from holdfast.services.worker.host.gathered import Gathered
 from holdfast.services.worker.host.job import JobView
@@ -41,15 +41,15 @@ from holdfast.services.worker.process.listeners import AssignmentSignal, Decisio
 from holdfast.services.worker.process.paced import PacedReader
 from holdfast.services.worker.process.subscriptions import SharedReader
 from holdfast.services.worker.unit.copy import UnitCopy
-from holdfast.services.worker.unit.hosted_unit import HostedUnit
-from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.facts.hosted_unit import HostedUnit
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 
 if TYPE_CHECKING:
     from holdfast.services.worker.host.spans import Spans
 
 MAX_WAIT_MS, REST_WAIT_MS = 100.0, 250.0
 """Longest waits of a turn for acknowledgements and answers, which no reader delivers. After REST_AFTER_MS without data
-(core/cutting.py) there are few of them, and the second value applies."""
+(core/cut_rhythm.py) there are few of them, and the second value applies."""
 SOON_MS = 2.0
 """Wait for events on their way: a cut or marker to be read back, or the outcome of a call."""
 _AWAITS_CONTROL = attrgetter("condition.awaits_control")
@@ -89,7 +89,7 @@ class Worker:
         watch: Blocking | None = None,
         answers: Blocking | None = None,
         cpu_ms: Callable[[], float] | None = None,
-        doing: Doing | None = None,
+        doing: PresentWork | None = None,
         isolation: Isolation | None = None,
         left: Callable[[], None] = lambda: None,
         spans: Spans | None = None,
@@ -113,7 +113,7 @@ class Worker:
         self._progress = Gathered(self._appender)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
-        self.doing, self._spans = doing or Doing(), spans
+        self.doing, self._spans = doing or PresentWork(), spans
         self._around = HostServices(
             log=log,
             doing=self.doing,
@@ -212,7 +212,7 @@ class Worker:
         """The number of source records that the copies here have processed."""
         return sum(one.condition.counts["records"] for one in self._running())
 
-    def _running(self) -> list[Running]:
+    def _running(self) -> list[RunningCopy]:
         return [copy.running for copy in self._copies.here.values() if copy.running is not None]
 
     @property

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 from holdfast.services.diagnostics.logger import get_logger
 from holdfast.services.diagnostics.service_log import open_service_log
-from holdfast.services.hosting.blocking import BlockingThreads
-from holdfast.services.hosting.doing import Doing
-from holdfast.services.hosting.ending import Ending
+from holdfast.services.hosting.blocking_calls import BlockingThreads
+from holdfast.services.hosting.host_end import HostEnd
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.hosting.plugins import from_folder
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.hosting.process import clock_ms, serve, time_ms
 from holdfast.services.kernel import lazy_modules
 from holdfast.services.kernel.operators.python import restrict
+from holdfast.services.log.door import open_cluster
 from holdfast.services.log.kafka.registry import of_this_process
-from holdfast.services.log.opening import open_cluster
 from holdfast.services.log.seal.private import keep_private
 from holdfast.services.process.collector import Collector
 from holdfast.services.worker.process.lifeline import hold
@@ -49,14 +49,14 @@ def main() -> int:
     whole cluster stops.
     """
     lazy_modules.resolve()
-    doing = Doing(hold())
+    doing = PresentWork(hold())
     settings = WorkerSettings()
     open_service_log(settings.log_level, settings.log_format, worker=settings.worker)
     restrict(settings.allow)
     from_folder(settings.allow)
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     collector = Collector.of_process()
-    ending = Ending(settings.leave_s)
+    ending = HostEnd(settings.leave_s)
     signal.signal(signal.SIGTERM, ending.asked)
     signal.signal(signal.SIGINT, ending.asked)
     log, topics = open_cluster(settings.kafka, settings.cluster, f"worker-{settings.worker}")

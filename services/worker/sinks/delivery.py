@@ -14,10 +14,10 @@ from typing import Any
 
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.delivered import encode as encode_delivered
-from holdfast.services.hosting.blocking import Blocking, Call, Done
+from holdfast.services.hosting.blocking_calls import Blocking, Call, Done
 from holdfast.services.kernel.errors import Awaited, HoldfastError, Indefinite, InvalidRecord, Refused, Retriable
 from holdfast.services.log.protocol import Log, Rows, Transactor
-from holdfast.services.worker.sinks.fitting import FittingRows
+from holdfast.services.worker.sinks.fitting_rows import FittingRows
 from holdfast.services.worker.sinks.meter import Meter
 from holdfast.services.worker.sinks.portions import Batch, Portion, topics_of
 from holdfast.services.worker.sinks.position import Positions

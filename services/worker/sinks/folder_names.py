@@ -8,7 +8,7 @@ from urllib.parse import quote
 import polars as pl
 
 from holdfast.schemas.dead_letters import DeadLetter
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.worker.sinks.too_large import with_content
 

@@ -20,7 +20,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.cut_snapshots import newest_in
 from holdfast.services.log.late.cut_logs import scan_cuts
 from holdfast.services.log.protocol import Log, Message
-from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.services.worker.core.cut_rhythm import MAX_LEAD_BATCHES
 
 FIRST_STRETCH = 256
 

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import polars as pl
 
 from holdfast.schemas.sink_plans import POSITIONS, TablePlan
-from holdfast.services.hosting.blocking import further
+from holdfast.services.hosting.blocking_calls import further
 from holdfast.services.kernel.errors import Refused, SinkUnready
 from holdfast.services.worker.sinks.databases import url_of
 from holdfast.services.worker.sinks.sql_rows import changes

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import polars as pl
 
 from holdfast.schemas.dead_letters import DeadLetter
-from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import schema
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.dataflow.sink_records import condition
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.worker.sinks.too_large import with_content

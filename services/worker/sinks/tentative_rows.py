@@ -23,7 +23,7 @@ from holdfast.services.kernel.dataflow.sink_records import CLOSING, TENTATIVE, R
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import InvalidRecord, PositionGone
 from holdfast.services.log.protocol import Log, Message, Rows, Transactor
-from holdfast.services.worker.sinks.fitting import FittingRows
+from holdfast.services.worker.sinks.fitting_rows import FittingRows
 from holdfast.services.worker.sinks.portions import Batch
 
 MAX_WAITING = 16

@@ -18,7 +18,7 @@ from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.kernel.plans.layout import commit_logs, spark_plan, task_name
 from holdfast.services.log.late.cut_logs import commit_at, snapshot_at
 from holdfast.services.log.protocol import Log
-from holdfast.services.worker.core.cut_trimming import CutTrimming
+from holdfast.services.worker.core.cut_trims import CutTrims
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.rows import DECISIONS
@@ -72,7 +72,7 @@ class CutTrimmer:
         self._partition = Partition(job.topics.cuts, 0)
         self._units = job.reading_units
         horizon_ms = 1000 * job.plan.settings.replay_horizon_s
-        self._core = CutTrimming(self._partition, horizon_ms, len(log.tasks))
+        self._core = CutTrims(self._partition, horizon_ms, len(log.tasks))
         self._does = not job.plan.settings.keep_cuts and job.cutting_units[:1] == (unit,)
         self._look_ms = around.clock_ms() + LOOK_MS
         self._asking = False

@@ -1,6 +1,6 @@
 """Makes cuts for a unit's source tasks: reads the job's cut log, proposes due cuts, and keeps positions for restarts.
 
-Source: PROTOCOL 3. core/cutting.py decides when a cut is due.
+Source: PROTOCOL 3. core/cut_rhythm.py decides when a cut is due.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.kernel.errors import TopicChanged, Unreachable
 from holdfast.services.kernel.plans.layout import UnitLayout
-from holdfast.services.worker.checkpoint.restoring import Rebuilt
-from holdfast.services.worker.core import cutting
-from holdfast.services.worker.core.cutting import REST_AFTER_MS, Lead, SourceView, due, wait_ms
-from holdfast.services.worker.core.pacing import Pace
+from holdfast.services.worker.checkpoint.restore import Rebuilt
+from holdfast.services.worker.core import cut_rhythm
+from holdfast.services.worker.core.cut_rhythm import REST_AFTER_MS, Lead, SourceView, due, wait_ms
+from holdfast.services.worker.core.pace import Pace
 from holdfast.services.worker.core.restarts import Restarts
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.arrivals import Arrivals
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.feeds import feed_of, table_tasks
-from holdfast.services.worker.sources.missing import lost
+from holdfast.services.worker.sources.missing_records import lost
 from holdfast.services.worker.sources.replaced import TopicGuard, gone, stopped
 from holdfast.services.worker.sources.silences import Silences
 from holdfast.services.worker.sources.user_topic import SourceFeed
@@ -206,9 +206,9 @@ class Cutter:
         if not self._users:
             return math.inf
         if flags.process and any(feed.missing(feed.batch + 1) for feed in self._users.values()):
-            return looked_ms + cutting.MISSING_LOOK_MS
+            return looked_ms + cut_rhythm.MISSING_LOOK_MS
         if not flags.commit or self._deciding:
-            return looked_ms + cutting.STANDBY_LOOK_MS
+            return looked_ms + cut_rhythm.STANDBY_LOOK_MS
         return min(
             max(feed.last_cut_ms, looked_ms if feed.last_cut_ms + interval_ms <= looked_ms else 0.0) + interval_ms
             for name, feed in self._users.items()

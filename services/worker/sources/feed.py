@@ -14,7 +14,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.dataflow.cut_records import Brought
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.worker.core.idling import Idling, Standing
+from holdfast.services.worker.core.idle_partitions import IdlePartitions, Standing
 
 
 class Feed(ABC):
@@ -32,7 +32,7 @@ class Feed(ABC):
         continues: True if records that are gone before their cut count as lost; otherwise they end the job.
     """
 
-    idling: Idling | None = None
+    idling: IdlePartitions | None = None
     continues = True
 
     def __init__(self, task: TaskLayout, state: TaskCuts, batch: int) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from holdfast.services.hosting.blocking import Blocking
+from holdfast.services.hosting.blocking_calls import Blocking
 from holdfast.services.kernel.codecs.registered import Schemas, WriterSchema, ids
 from holdfast.services.kernel.errors import HoldfastError
 

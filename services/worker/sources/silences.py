@@ -1,7 +1,7 @@
 """Finds idle partitions of the users' topics: partitions that are read to a confirmed end and have been silent for a
 while.
 
-Source: PROTOCOL 3. core/idling.py defines silence.
+Source: PROTOCOL 3. core/idle_partitions.py defines silence.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping
 from holdfast.schemas.cuts import LOADED_WATERMARK, NO_WATERMARK
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.cuts import CutLog
-from holdfast.services.kernel.dataflow.closing import closing_us
+from holdfast.services.kernel.dataflow.last_watermark import closing_us
 from holdfast.services.kernel.dataflow.watermark import followed
 from holdfast.services.kernel.plans.layout import clocked
-from holdfast.services.worker.core.idling import ASK_MS, Idling, Question
+from holdfast.services.worker.core.idle_partitions import ASK_MS, IdlePartitions, Question
 from holdfast.services.worker.host.job import JobView
 from holdfast.services.worker.host.surroundings import HostServices
 from holdfast.services.worker.sources.feed import Feed
@@ -66,7 +66,7 @@ class Silences:
             found = {partition.index: end for partition, end in ends.items()}
             feed.idling.answered(question, found, feed.standings())
 
-    def _levels(self, name: str, idling: Idling) -> tuple[int, int]:
+    def _levels(self, name: str, idling: IdlePartitions) -> tuple[int, int]:
         """The watermark that the task follows when it is idle, and the watermark that would close everything open."""
         tasks = self._log.tasks
         others = followed(state for task, state in tasks.items() if task != name)

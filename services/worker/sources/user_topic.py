@@ -16,14 +16,14 @@ from holdfast.schemas.leaps import Leap
 from holdfast.schemas.topics import Partition
 from holdfast.services.kernel.codecs.registered import KINDS, NO_SCHEMAS
 from holdfast.services.kernel.dataflow.cut_records import NO_RECORDS, Brought, Read, TopicCuts
-from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.dataflow.leaps import Leaps
 from holdfast.services.kernel.dataflow.source_records import wanted_of
 from holdfast.services.kernel.plans.layout import TaskLayout
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.worker.core.idling import Idling, Standing
+from holdfast.services.worker.core.idle_partitions import IdlePartitions, Standing
 from holdfast.services.worker.sources.feed import Feed
 from holdfast.services.worker.sources.fetched import Fetched
-from holdfast.services.worker.sources.waiting import Waiting, size
+from holdfast.services.worker.sources.waiting_records import Waiting, size
 
 _GONE = (
     "batch {batch} was cut before retention deleted offsets {first} to {last} of {partition}, and no checkpoint holds "
@@ -66,10 +66,10 @@ class SourceFeed(Feed):
         self._waiting = {r.partition: self._from(r.stop) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(source.idle_after_s), _ms(source.close_after_idle_s))
-        self.idling = None if self._table else Idling(*after_ms, now_ms)
+        self.idling = None if self._table else IdlePartitions(*after_ms, now_ms)
         self._prepared: dict[int, Read] = {}
         assert task.source is not None
-        self._leaping = None if self._table else Leaping(task.source.topic, max(self._lateness_us, LEAST_LEAP_US))
+        self._leaping = None if self._table else Leaps(task.source.topic, max(self._lateness_us, LEAST_LEAP_US))
         self._reads, self._gives_up, self._sealed = True, False, 0
         self.continues = source.on_data_loss == "continue"
 
@@ -269,7 +269,7 @@ class SourceFeed(Feed):
         }
 
     def idle(self, now_ms: float) -> bool:
-        """True if every partition is idle (core/idling.py). A table is never idle."""
+        """True if every partition is idle (core/idle_partitions.py). A table is never idle."""
         return self.idling is not None and not self.records and self.idling.idle(self.standings())
 
     def watermark(self, ranges: Sequence[Range], now_ms: float) -> int:

@@ -24,10 +24,10 @@ from holdfast.services.worker.core.rebuilds import Rebuilds
 from holdfast.services.worker.host.subscriptions import Handler
 from holdfast.services.worker.isolated.code import CodeCrashed
 from holdfast.services.worker.unit.effects import Effects
-from holdfast.services.worker.unit.hosted_unit import HostedUnit
-from holdfast.services.worker.unit.reporting import costs_of, happened, state_of
-from holdfast.services.worker.unit.running import Running
-from holdfast.services.worker.unit.takeover import Takeover
+from holdfast.services.worker.unit.facts.hosted_unit import HostedUnit
+from holdfast.services.worker.unit.facts.takeover import Takeover
+from holdfast.services.worker.unit.reports import costs_of, happened, state_of
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 
 MISSING_MS = 10_000.0
 """Time between two messages of a copy that waits for frames that Kafka has lost."""
@@ -45,7 +45,7 @@ class UnitCopy:
         self._effects = Effects(self, unit, self._rebuilds)
 
     @property
-    def running(self) -> Running | None:
+    def running(self) -> RunningCopy | None:
         """The copy at work; None while it has no state."""
         return self._effects.running
 
@@ -125,7 +125,7 @@ class UnitCopy:
         with self._around.doing.of(self.key):
             return self._turn(running, due, now_ms)
 
-    def _turn(self, running: Running, due: bool, now_ms: float) -> bool:
+    def _turn(self, running: RunningCopy, due: bool, now_ms: float) -> bool:
         effects = self._effects
         with self._spent.cpu(self._around.cpu_ms):
             worked = due and self._guard(lambda: running.step(now_ms))

@@ -10,17 +10,17 @@ from functools import partial
 from typing import Any, Protocol
 
 from holdfast.services.kernel.state.image import Image
-from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.checkpoint.restore import Rebuilt
 from holdfast.services.worker.core import lifecycle
 from holdfast.services.worker.core.lifecycle import Action, Lifecycle, State
 from holdfast.services.worker.core.rebuilds import Rebuilds
 from holdfast.services.worker.host.subscriptions import Subscriber
-from holdfast.services.worker.unit.beside import begun, code_of, load, restoring
-from holdfast.services.worker.unit.hosted_unit import HostedUnit
-from holdfast.services.worker.unit.opening import Opening
-from holdfast.services.worker.unit.receiving import Receiving
-from holdfast.services.worker.unit.running import Running
-from holdfast.services.worker.unit.takeover import Takeover
+from holdfast.services.worker.unit.facts.beside import begun, code_of, load, restoring
+from holdfast.services.worker.unit.facts.hosted_unit import HostedUnit
+from holdfast.services.worker.unit.facts.takeover import Takeover
+from holdfast.services.worker.unit.input_choice import InputChoice
+from holdfast.services.worker.unit.outputs.opener import OutputOpener
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 
 _FAILED = (State.FAILED, State.FAULTED)
 _OVER = (State.ENDED, *_FAILED, State.CLOSED)
@@ -58,12 +58,12 @@ class Effects:
     def __init__(self, copy: Shell, unit: HostedUnit, rebuilds: Rebuilds) -> None:
         self._copy, self._unit, self._rebuilds = copy, unit, rebuilds
         self._job, self._layout, self._around = unit.job, unit.layout, unit.around
-        self.running: Running | None = None
+        self.running: RunningCopy | None = None
         self.rebuilt: Rebuilt | None = None
         self.takeover: Takeover | None = None
         self.gaps: dict[str, int] = {}
-        self.receiving = Receiving(copy, unit)
-        self.opening = Opening(unit, self.reached, failed=copy.delivery_failed, happened=copy.happened)
+        self.receiving = InputChoice(copy, unit)
+        self.opening = OutputOpener(unit, self.reached, failed=copy.delivery_failed, happened=copy.happened)
         self.load_code()
         self._image: Image | None = None
         self._attempt = 0
@@ -144,7 +144,9 @@ class Effects:
         assert self.rebuilt is not None
         core, took_over = self._copy.core, self.takeover is not None
         placed = lifecycle.Placed(core.epoch, core.flags)
-        self.running = Running(self._unit, self.rebuilt, placed, self.gaps, build=self.code.build, took_over=took_over)
+        self.running = RunningCopy(
+            self._unit, self.rebuilt, placed, self.gaps, build=self.code.build, took_over=took_over
+        )
         self.rebuilt = None
         self._around.control.add(self._copy, self.running.handlers.control_positions())
         self.receiving.place(self.running, core.flags.receive)

@@ -16,7 +16,7 @@ import pytest
 import holdfast as hf
 from holdfast.schemas.jobs import JobSpec
 from holdfast.services.client.trials import attempt
-from holdfast.services.planning.loading import interpret, load
+from holdfast.services.planning.loader import interpret, load
 from holdfast.services.planning.spark_settings import ALLOWED, texts
 from holdfast.services.spark.local.session import STARTS, local_session, whole_answers
 from holdfast.services.spark.session import own_session

@@ -9,9 +9,9 @@ import pytest
 from holdfast.schemas import assignments, commands
 from holdfast.schemas.assignments import Change, Copy, unit_key
 from holdfast.schemas.topics import TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.integration.local.test_checkpoint_policies import counted, newest
 from tests.integration.local.test_incidents import standings
 from tests.support.cluster import LocalCluster

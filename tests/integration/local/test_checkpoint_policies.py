@@ -13,9 +13,9 @@ import pytest
 from holdfast.schemas import checkpoints, commands
 from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.errors import PositionGone
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.worker.checkpoint.policies.catalogue import DEFAULT, POLICIES
 from tests.support.cluster import LocalCluster
 from tests.support.orders import Order, orders

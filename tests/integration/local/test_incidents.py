@@ -14,11 +14,11 @@ from holdfast.schemas import assignments, commands
 from holdfast.schemas.assignments import Change, job_key
 from holdfast.schemas.incidents import Incident
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.log.late.assignments import read_standings
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.integration.local.test_checkpoint_policies import counted, markers, newest
 from tests.support.cluster import LocalCluster
 from tests.support.orders import orders

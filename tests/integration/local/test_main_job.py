@@ -12,7 +12,7 @@ from holdfast.schemas import commands
 from holdfast.schemas.dead_letters import decode as decode_dead
 from holdfast.schemas.plans import Rejection
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.support.cluster import LocalCluster
 from tests.support.commands import DEADLINE_S, until
 from tests.support.orders import PATIENT, Order, check, orders

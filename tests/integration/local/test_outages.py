@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.schemas import commands
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.support.cluster import LocalCluster
 from tests.support.commands import DEADLINE_S, HOLDFAST, until
 from tests.support.orders import PATIENT, check, orders

@@ -14,7 +14,7 @@ import pytest
 
 from holdfast.schemas.plans import Ended
 from holdfast.schemas.topics import TopicSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from tests.support.cluster import LocalCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]

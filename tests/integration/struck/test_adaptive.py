@@ -15,8 +15,8 @@ import pytest
 from holdfast.schemas import commands, plans
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit.replaying import replay
-from holdfast.services.planning.loading import load
+from holdfast.services.audit.replay import replay
+from holdfast.services.planning.loader import load
 from holdfast.services.recovery.core.unit.table.reasons import chosen_for_promise
 from tests.support.commands import DEADLINE_S, until
 from tests.support.struck import Struck

@@ -21,8 +21,8 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
 from holdfast.services.decisions.gaps import skipping_units
-from holdfast.services.worker.unit.processing import Processing
-from holdfast.services.worker.unit.skipping import Phase, Skipping
+from holdfast.services.worker.unit.batches.batch_processor import BatchProcessor
+from holdfast.services.worker.unit.batches.gap_skip import GapSkip, Phase
 from tests.simulation.kafka.broker import Written
 
 
@@ -74,20 +74,20 @@ def _marked(
 
 def skipped_records_not_counted() -> AbstractContextManager[object]:
     """Leaves skipped records out of the lost records of the unit."""
-    true = Processing.pass_over
+    true = BatchProcessor.pass_over
 
-    def pass_over(self: Processing) -> int:
+    def pass_over(self: BatchProcessor) -> int:
         counts = dict(self.counts)
         found = true(self)
         self.counts = counts
         return found
 
-    return mock.patch.object(Processing, "pass_over", pass_over)
+    return mock.patch.object(BatchProcessor, "pass_over", pass_over)
 
 
 def one_batch_not_counted() -> AbstractContextManager[object]:
     """The batch behind the marker counts as if it had brought nothing."""
-    true = Skipping._begin
+    true = GapSkip._begin
 
     def begin(self: Any) -> None:
         true(self)
@@ -96,19 +96,19 @@ def one_batch_not_counted() -> AbstractContextManager[object]:
             self._processing.pass_over()
             self._processing.counts = counts | {SKIPPED: counts.get(SKIPPED, 0)}
 
-    return mock.patch.object(Skipping, "_begin", begin)
+    return mock.patch.object(GapSkip, "_begin", begin)
 
 
 def continued_before_the_gap_is_valid() -> AbstractContextManager[object]:
     """Batches behind the skipped ones are done at once; the marker that says what was skipped is one like any other."""
-    true = Skipping._end
+    true = GapSkip._end
 
     def end(self: Any) -> None:
         with mock.patch.object(self._checkpointer.writer, "begin"):
             true(self)
         self._phase = Phase.DONE
 
-    return mock.patch.object(Skipping, "_end", end)
+    return mock.patch.object(GapSkip, "_end", end)
 
 
 def gap_not_noted() -> AbstractContextManager[object]:
@@ -118,15 +118,15 @@ def gap_not_noted() -> AbstractContextManager[object]:
         self._phase, self._unnoted = then, None
         self._wake()
 
-    return mock.patch.object(Skipping, "_note", note)
+    return mock.patch.object(GapSkip, "_note", note)
 
 
 def gap_of_another_copy_not_noted() -> AbstractContextManager[object]:
     """A copy that skips batches and dies before it has noted that leaves it to nobody."""
-    true = Skipping.due_ms
+    true = GapSkip.due_ms
 
     def due_ms(self: Any, seen: Any) -> float:
         self._unnoted = None
         return float(true(self, seen))
 
-    return mock.patch.object(Skipping, "due_ms", due_ms)
+    return mock.patch.object(GapSkip, "due_ms", due_ms)

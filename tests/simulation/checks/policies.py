@@ -12,7 +12,7 @@ from holdfast.schemas.assignments import Change, CheckpointPolicy
 from holdfast.schemas.plans import Plan
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.policies import planned
-from holdfast.services.worker.unit.policy_view import PolicyView
+from holdfast.services.worker.unit.turns.policy_view import PolicyView
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
 

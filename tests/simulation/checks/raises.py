@@ -15,8 +15,8 @@ from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.decisions.cuts import of_plan
 from holdfast.services.decisions.raises import Raises, may_raise
-from holdfast.services.worker.unit.outputs import Outputs
-from holdfast.services.worker.unit.raising import Raising
+from holdfast.services.worker.unit.outputs.outputs import Outputs
+from holdfast.services.worker.unit.user_code.raised_errors import RaisedErrors
 from tests.simulation.processes.cluster import Cluster
 
 
@@ -66,24 +66,24 @@ def any_record_of_code_that_raised_counts() -> AbstractContextManager[object]:
 
 def batch_done_before_its_record_kept() -> AbstractContextManager[object]:
     """A copy whose code did not raise continues though it reads that it did."""
-    true = Raising._take
+    true = RaisedErrors._take
 
-    def take(self: Raising) -> None:
+    def take(self: RaisedErrors) -> None:
         done = self._processing.batch
         self._cutter.raised[:] = [record for record in self._cutter.raised if record.batch > done]
         true(self)
 
-    return mock.patch.object(Raising, "_take", take)
+    return mock.patch.object(RaisedErrors, "_take", take)
 
 
 def rows_skipped_without_a_record() -> AbstractContextManager[object]:
     """Each copy finds by itself where its code raises."""
 
-    def known(self: Raising, batch: int) -> Mapping[str, TaskRaised] | None:
+    def known(self: RaisedErrors, batch: int) -> Mapping[str, TaskRaised] | None:
         return None
 
     def let_go(self: Any) -> bool | None:
         return self._processing.let_go(self._flags.send) if self._processing.held is not None else true(self)
 
-    true = Raising.look
-    return mock.patch.multiple(Raising, known=known, look=let_go)
+    true = RaisedErrors.look
+    return mock.patch.multiple(RaisedErrors, known=known, look=let_go)

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 from holdfast.schemas.frames import FLAG_TENTATIVE, unpack
 from holdfast.services.audit import begun as beginnings
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError
-from holdfast.services.worker.unit import outputs
+from holdfast.services.worker.unit.outputs import outputs
 from tests.simulation.checks import (
     roots,
 )

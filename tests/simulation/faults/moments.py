@@ -10,7 +10,7 @@ from holdfast.schemas import cuts
 from holdfast.schemas.cuts import Raised
 from holdfast.schemas.topics import Partition
 from holdfast.services.worker.core.tentative import State
-from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 from tests.simulation.faults.fault import Fault
 from tests.simulation.faults.hosts import commits, during, fast, set_mute, slow, stall
 from tests.simulation.faults.network import cut, lag
@@ -162,7 +162,7 @@ def _forked(process: WorkerProcess) -> list[str]:
     return [unit for unit, one in _running(process) if one._line._state.state is State.FORKED]
 
 
-def _running(process: WorkerProcess) -> list[tuple[str, Running]]:
+def _running(process: WorkerProcess) -> list[tuple[str, RunningCopy]]:
     copies = process.worker._copies.here if process.worker is not None and process.alive and not process.frozen else {}
     return [(unit, copy.running) for unit, copy in copies.items() if copy.running is not None]
 

@@ -20,7 +20,7 @@ from holdfast.schemas import cuts, plans
 from holdfast.schemas.cuts import Cut
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import Partition, TopicSpec
-from holdfast.services.audit import replaying, taken_in
+from holdfast.services.audit import replay, taken_in
 from holdfast.services.audit.sources import Taken
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.decisions.cuts import CutLog, of_plan
@@ -249,5 +249,5 @@ def whole(broker: Broker, reference: Reference) -> Iterator[None]:
     for past in reversed(broker.past):
         if past.topic.startswith("out-"):
             broker.join(past)
-    with mock.patch.object(replaying, "Sources", partial(EveryTopic, reference)):
+    with mock.patch.object(replay, "Sources", partial(EveryTopic, reference)):
         yield

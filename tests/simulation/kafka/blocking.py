@@ -7,7 +7,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from holdfast.services.hosting.blocking import SOON_MS, Call, Done
+from holdfast.services.hosting.blocking_calls import SOON_MS, Call, Done
 from holdfast.services.kernel.errors import Retriable
 from tests.simulation.kafka.channel import Channel
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from msgspec import structs
 
-from holdfast.services.worker.unit import trimmer
-from holdfast.services.worker.unit.publishing import ProgressPublisher
+from holdfast.services.worker.unit.checkpoints import trimmer
+from holdfast.services.worker.unit.turns.progress_publisher import ProgressPublisher
 from tests.simulation.mutants.bug import method
 
 

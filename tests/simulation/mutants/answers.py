@@ -9,15 +9,15 @@ from unittest import mock
 from msgspec import structs
 
 from holdfast.schemas.cuts import Answered
-from holdfast.services.worker.unit.answering import Answering, _Asked
+from holdfast.services.worker.unit.user_code.user_answers import UserAnswers, _Asked
 
 
 @contextmanager
 def own_answer_taken() -> Iterator[None]:
     """Every copy that processes asks, and takes its own answer, whatever the cut log says first."""
-    take, append = Answering._take, Answering._append
+    take, append = UserAnswers._take, UserAnswers._append
 
-    def leading(self: Answering) -> None:
+    def leading(self: UserAnswers) -> None:
         flags = self._flags
         self._flags = structs.replace(flags, commit=flags.process)
         try:
@@ -25,10 +25,10 @@ def own_answer_taken() -> Iterator[None]:
         finally:
             self._flags = flags
 
-    def own(self: Answering, record: Answered, one: _Asked | None = None) -> None:
+    def own(self: UserAnswers, record: Answered, one: _Asked | None = None) -> None:
         append(self, record, one)
         if record.parts:
             self._answers.read(record)
 
-    with mock.patch.multiple(Answering, _take=leading, _append=own):
+    with mock.patch.multiple(UserAnswers, _take=leading, _append=own):
         yield

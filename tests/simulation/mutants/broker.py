@@ -12,9 +12,9 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.controller import ends
 from holdfast.services.decisions.cuts import CutLog
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.worker.checkpoint import restoring
-from holdfast.services.worker.unit import beside
-from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.checkpoint import restore
+from holdfast.services.worker.unit.facts import beside
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 
 
 def absent_leader_believed() -> AbstractContextManager[object]:
@@ -56,15 +56,15 @@ def position_gone_unnoticed() -> Iterator[None]:
     """Besides, no marker says up to where rows were delivered, and nobody asks what was acknowledged."""
 
     def unknowing(log: Any, partition: Partition, image: Any, acked: int, *rest: Any) -> Any:
-        return restoring.rebuild(log, partition, image, 0, *rest)
+        return restore.rebuild(log, partition, image, 0, *rest)
 
-    def moment(self: Running) -> Any:
+    def moment(self: RunningCopy) -> Any:
         return replace(true_moment(self), position=0)
 
-    true_moment = Running.moment
+    true_moment = RunningCopy.moment
     with (
         absent_leader_believed(),
         mock.patch.object(beside, "rebuild", unknowing),
-        mock.patch.object(Running, "moment", moment),
+        mock.patch.object(RunningCopy, "moment", moment),
     ):
         yield

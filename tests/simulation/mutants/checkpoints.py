@@ -13,11 +13,11 @@ from msgspec import structs
 from holdfast.schemas.checkpoints import Anchor, Entry, Marker, unpack
 from holdfast.services.decisions.checkpoint_log import CheckpointLog, Run
 from holdfast.services.kernel.state.keyed import StateTable
-from holdfast.services.worker.checkpoint import restoring
+from holdfast.services.worker.checkpoint import restore
 from holdfast.services.worker.checkpoint.applier import Applier
 from holdfast.services.worker.checkpoint.parts import Parts
 from holdfast.services.worker.sinks.delivery import Delivery
-from holdfast.services.worker.unit.outbox import Outbox
+from holdfast.services.worker.unit.outputs.outbox import Outbox
 from tests.simulation.mutants.bug import method
 from tests.simulation.mutants.strangers import any_anchor_believed
 
@@ -133,7 +133,7 @@ def _anchor_at_the_last_marker(true: Any, self: CheckpointLog) -> Anchor | None:
     return None if self.last is None or self.base is None else Anchor(self.base + 3, self.last_id, self.last_b)
 
 
-@method(restoring, "restore")
+@method(restore, "restore")
 def restore_from_the_last_run(true: Any, records: Any, line: int = 0, at: int = 0) -> Any:
     """Only the newest run is applied."""
     log, runs = true(records, line, at)

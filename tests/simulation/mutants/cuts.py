@@ -18,13 +18,13 @@ from holdfast.services.decisions.shares import Share
 from holdfast.services.kernel.dataflow.cut_records import Records
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.worker.core.counting import Counting
+from holdfast.services.worker.core.counting_units import CountingUnits
 from holdfast.services.worker.host.topic_watch import TopicWatch
 from holdfast.services.worker.sources.cutter import Cutter
 from holdfast.services.worker.sources.replaced import TopicGuard
 from holdfast.services.worker.sources.silences import Silences
 from holdfast.services.worker.sources.user_topic import SourceFeed
-from holdfast.services.worker.sources.waiting import Waiting
+from holdfast.services.worker.sources.waiting_records import Waiting
 from tests.simulation.mutants.bug import method
 
 
@@ -158,9 +158,9 @@ def marker_with_newest_cuts(true: Any, self: Cutter, batch: int) -> CutsSnapshot
     return self.log.snapshot() if self.feeds else None
 
 
-@method(Counting, "slowest")
+@method(CountingUnits, "slowest")
 def every_unit_counts(
-    true: Any, self: Counting, own: str, processed: Any, newest: int, now_ms: float, runs: Any
+    true: Any, self: CountingUnits, own: str, processed: Any, newest: int, now_ms: float, runs: Any
 ) -> int:
     """Sources wait for the slowest unit, also for one that has no place."""
     return min(processed.values(), default=0)

@@ -23,7 +23,7 @@ from holdfast.services.log.late import jobs as log_of_jobs
 from holdfast.services.log.late import start as late
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk
-from holdfast.services.recovery.snapshotting import Snapshotting
+from holdfast.services.recovery.assignment_snapshots import AssignmentSnapshots
 from tests.simulation.kafka.names import kind_of
 from tests.simulation.mutants.bug import method
 
@@ -107,16 +107,16 @@ def trimmed_to_the_last_snapshot(true: Any, self: Trims, now_us: int) -> Any:
 def differing_snapshots_written() -> AbstractContextManager[object]:
     """Two replicas state two things of the same moment, and each believes both."""
 
-    true_write = Snapshotting._write
+    true_write = AssignmentSnapshots._write
 
-    def write(self: Snapshotting) -> None:
+    def write(self: AssignmentSnapshots) -> None:
         made = self._known.standings.snapshot()
         if crc32(self._name.encode()) % 2:
             made = structs.replace(made, goals=())
         with mock.patch.object(Standings, "snapshot", return_value=made):
             true_write(self)
 
-    return mock.patch.multiple(Snapshotting, _write=write, _check=lambda *_: None)
+    return mock.patch.multiple(AssignmentSnapshots, _write=write, _check=lambda *_: None)
 
 
 def gap_passed_over() -> AbstractContextManager[object]:

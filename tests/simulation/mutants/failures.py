@@ -19,9 +19,9 @@ from holdfast.services.recovery.core.unit.facts.crashes import Crashes
 from holdfast.services.recovery.core.unit.rules import blame, moving
 from holdfast.services.recovery.core.unit.situation import Situation
 from holdfast.services.recovery.core.unit.table.moves import MOVES, Move
-from holdfast.services.worker.core import checkpointing, lifecycle
-from holdfast.services.worker.unit import intake
-from holdfast.services.worker.unit.intake import Intake
+from holdfast.services.worker.core import checkpoint_run, lifecycle
+from holdfast.services.worker.unit.inputs import intake
+from holdfast.services.worker.unit.inputs.intake import Intake
 from tests.simulation.mutants.bug import method
 from tests.simulation.observers.facts import mistaken
 
@@ -138,4 +138,4 @@ def fenced_copy_starts_again_unread() -> AbstractContextManager[object]:
 
 def refused_run_settled() -> AbstractContextManager[object]:
     """A run that is refused is settled anyway."""
-    return mock.patch.dict(checkpointing._READ_BACK, {False: checkpointing._READ_BACK[True]})
+    return mock.patch.dict(checkpoint_run._READ_BACK, {False: checkpoint_run._READ_BACK[True]})

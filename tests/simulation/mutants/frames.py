@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.schemas.frames import HEADER_BYTES
 from holdfast.schemas.frames import unpack as unpack_frame
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from tests.simulation.mutants.bug import method
 
 

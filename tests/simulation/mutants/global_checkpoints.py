@@ -9,7 +9,7 @@ from holdfast.schemas.checkpoints import Marker
 from holdfast.schemas.progress import Progress
 from holdfast.services.decisions import global_checkpoints
 from holdfast.services.decisions.checkpoint_log import CheckpointLog, restore
-from holdfast.services.worker.checkpoint import restoring
+from holdfast.services.worker.checkpoint import restore as restoring
 
 
 def acked_one_too_far() -> AbstractContextManager[object]:

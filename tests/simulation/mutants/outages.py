@@ -16,7 +16,7 @@ from holdfast.services.recovery.core.outages.noting import Outages
 from holdfast.services.recovery.core.unit.facts import crashes
 from holdfast.services.recovery.core.unit.rules.stranding import without_leader
 from holdfast.services.recovery.core.unit.situation import Situation
-from holdfast.services.worker.core.counting import Counting
+from holdfast.services.worker.core.counting_units import CountingUnits
 from tests.simulation.mutants.bug import method
 
 
@@ -56,9 +56,9 @@ def outage_of_any_epoch(true: Callable[..., None], self: Assigned, one: Outage) 
     true(self, one)
 
 
-@method(Counting, "slowest")
+@method(CountingUnits, "slowest")
 def sources_wait_for_tentative_units(
-    true: Callable[..., int], self: Counting, own: str, processed: Any, newest: int, now_ms: float, runs: Any
+    true: Callable[..., int], self: CountingUnits, own: str, processed: Any, newest: int, now_ms: float, runs: Any
 ) -> int:
     """Units below one that is out hold the sources back, as if their tentative batches were stable."""
     true(self, own, processed, newest, now_ms, runs)

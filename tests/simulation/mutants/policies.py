@@ -11,7 +11,7 @@ from unittest import mock
 from holdfast.schemas.assignments import CheckpointPolicy
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.protection.expected import Protected
-from holdfast.services.kernel.protection.merging import merged
+from holdfast.services.kernel.protection.merged_captures import merged
 from holdfast.services.planning import checkpoints
 from holdfast.services.worker.checkpoint.policies import aligned, idle, idle_minmax, sweep
 from holdfast.services.worker.checkpoint.policies.aligned import Aligned
@@ -20,7 +20,7 @@ from holdfast.services.worker.checkpoint.policies.policy import UnitView
 from holdfast.services.worker.checkpoint.policies.synchronous import Synchronous
 from holdfast.services.worker.checkpoint.policies.whole_worker import WholeWorker
 from holdfast.services.worker.host.job import JobView
-from holdfast.services.worker.unit.policy_view import PolicyView
+from holdfast.services.worker.unit.turns.policy_view import PolicyView
 
 
 def aligned_elsewhere() -> AbstractContextManager[object]:

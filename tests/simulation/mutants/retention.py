@@ -10,11 +10,11 @@ from unittest import mock
 from holdfast.schemas.checkpoints import Marker, Position
 from holdfast.services.decisions.buffering import rolls_back
 from holdfast.services.recovery.core.job.incidents import Incidents, _Job
-from holdfast.services.worker.checkpoint import restoring
-from holdfast.services.worker.checkpoint.restoring import Rebuilt
+from holdfast.services.worker.checkpoint import restore
+from holdfast.services.worker.checkpoint.restore import Rebuilt
 from holdfast.services.worker.host import job
-from holdfast.services.worker.unit.holding import Holding
-from holdfast.services.worker.unit.publishing import ProgressPublisher
+from holdfast.services.worker.unit.checkpoints.held_checkpoints import HeldCheckpoints
+from holdfast.services.worker.unit.turns.progress_publisher import ProgressPublisher
 
 
 def trimmed_to_what_was_processed() -> AbstractContextManager[object]:
@@ -48,7 +48,7 @@ def asked_to_go_back_alone() -> AbstractContextManager[object]:
 
 def ended_at_its_last_marker() -> AbstractContextManager[object]:
     """A unit has ended once its last marker is valid, though a unit below may go back to before it."""
-    return mock.patch.object(Holding, "over", lambda self, marker: marker.ended)
+    return mock.patch.object(HeldCheckpoints, "over", lambda self, marker: marker.ended)
 
 
 def read_from_its_marker_on_a_new_line() -> AbstractContextManager[object]:
@@ -57,4 +57,4 @@ def read_from_its_marker_on_a_new_line() -> AbstractContextManager[object]:
     def rebuilt(*fields: Any) -> Rebuilt:
         return Rebuilt(*fields[:-1])
 
-    return mock.patch.object(restoring, "Rebuilt", rebuilt)
+    return mock.patch.object(restore, "Rebuilt", rebuilt)

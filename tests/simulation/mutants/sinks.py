@@ -13,8 +13,8 @@ from holdfast.services.kernel.errors import Indefinite, TopicGone
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.sinks.delivery import Delivery
 from holdfast.services.worker.sinks.portions import Portion
-from holdfast.services.worker.unit.kept import KeptOutputs
-from holdfast.services.worker.unit.outputs import Outputs
+from holdfast.services.worker.unit.outputs.kept_outputs import KeptOutputs
+from holdfast.services.worker.unit.outputs.outputs import Outputs
 from tests.simulation.mutants.bug import method
 
 

@@ -13,8 +13,8 @@ from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.dead_letters import DeadLetter, encode
 from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.frames import FLAG_TENTATIVE
-from holdfast.services.kernel.dataflow import merging
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow import input_partition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.dataflow.open_rows import NEVER, OpenRows
 from holdfast.services.kernel.dataflow.unit import Sent
 from holdfast.services.kernel.state.forked import ForkedTable
@@ -23,23 +23,23 @@ from holdfast.services.planning import tentative as planning_of_tentative
 from holdfast.services.worker.core.tentative import State
 from holdfast.services.worker.sinks import tentative_rows
 from holdfast.services.worker.sinks.tentative_rows import Ahead, TentativeRows
-from holdfast.services.worker.unit.outbox import Outbox
-from holdfast.services.worker.unit.outputs import Outputs
-from holdfast.services.worker.unit.running import Running
-from holdfast.services.worker.unit.tentative import TentativeLine
-from holdfast.services.worker.unit.view import CopyView
+from holdfast.services.worker.unit.facts.copy_view import CopyView
+from holdfast.services.worker.unit.outputs.outbox import Outbox
+from holdfast.services.worker.unit.outputs.outputs import Outputs
+from holdfast.services.worker.unit.tentative.tentative_line import TentativeLine
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 from tests.simulation.mutants.bug import method
 
 
 def tentative_frame_taken_as_stable() -> AbstractContextManager[object]:
     """A reader does not look at the flag."""
-    true = vars(merging)["unpack"]
+    true = vars(input_partition)["unpack"]
 
     def unflagged(frame: bytes) -> Any:
         header = true(frame)
         return header._replace(flags=header.flags & ~FLAG_TENTATIVE)
 
-    return mock.patch.object(merging, "unpack", unflagged)
+    return mock.patch.object(input_partition, "unpack", unflagged)
 
 
 @method(ForkedTable, "put_many")
@@ -174,8 +174,8 @@ def marker_waits_for_tentative_frames(true: Callable[..., None], self: Outbox, b
         self.append(batch, partition, frame)
 
 
-@method(Running, "_process")
-def stable_batches_wait_for_the_line(true: Callable[..., None], self: Running, seen: CopyView) -> None:
+@method(RunningCopy, "_process")
+def stable_batches_wait_for_the_line(true: Callable[..., None], self: RunningCopy, seen: CopyView) -> None:
     """While a copy works tentatively, no stable batch is processed."""
     if self._line._state.state is not State.FORKED:
         true(self, seen)
@@ -197,14 +197,14 @@ def fork_survives_a_jump() -> AbstractContextManager[object]:
     of the worker holds both ends, with the lead and with a void fork.
     """
     both = ExitStack()
-    both.enter_context(mock.patch.object(Running, "jumped", _jumped))
+    both.enter_context(mock.patch.object(RunningCopy, "jumped", _jumped))
     both.enter_context(
         mock.patch.object(ForkedTable, "void", property(lambda self: False, lambda self, void: None), create=True)
     )
     return both
 
 
-def _jumped(self: Running, marker: Marker) -> None:
+def _jumped(self: RunningCopy, marker: Marker) -> None:
     self._processing.jump(marker)
     self._skipping.reached(marker)
     self.marked(marker)

@@ -14,8 +14,8 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.log.late.cut_logs import commit_at
 from holdfast.services.log.memory import MemoryReader
 from holdfast.services.log.protocol import Chunk, Log
-from holdfast.services.worker.core.cut_trimming import CutTrimming
-from holdfast.services.worker.core.trimming import acknowledged
+from holdfast.services.worker.core.cut_trims import CutTrims
+from holdfast.services.worker.core.trim_limit import acknowledged
 from holdfast.services.worker.sources import cut_trimmer
 from holdfast.services.worker.sources.cut_trimmer import CutTrimmer
 
@@ -24,7 +24,7 @@ def cuts_trimmed_too_far() -> AbstractContextManager[object]:
     """The cut log is trimmed to the newest snapshot, also past where a unit restarts."""
 
     def upto(
-        self: CutTrimming,
+        self: CutTrims,
         known: Sequence[KnownSnapshot],
         units: Iterable[str],
         progress: Mapping[str, Progress],
@@ -33,7 +33,7 @@ def cuts_trimmed_too_far() -> AbstractContextManager[object]:
         newest = max((one.upto for one in known), default=0)
         return newest if newest > self.trimmed else None
 
-    return mock.patch.object(CutTrimming, "upto", upto)
+    return mock.patch.object(CutTrims, "upto", upto)
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def cuts_trimmed_to_an_own_estimate() -> Iterator[None]:
     """Trims to the lowest restart position, whether a snapshot of the log names that or not."""
 
     def upto(
-        self: CutTrimming,
+        self: CutTrims,
         known: Sequence[KnownSnapshot],
         units: Iterable[str],
         progress: Mapping[str, Progress],
@@ -54,7 +54,7 @@ def cuts_trimmed_to_an_own_estimate() -> Iterator[None]:
         self._around.log.trim({self._partition: upto})
         return upto
 
-    with mock.patch.object(CutTrimming, "upto", upto), mock.patch.object(CutTrimmer, "_trim", trim):
+    with mock.patch.object(CutTrims, "upto", upto), mock.patch.object(CutTrimmer, "_trim", trim):
         yield
 
 

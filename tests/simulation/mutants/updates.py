@@ -12,9 +12,9 @@ from holdfast.schemas.cuts import TaskCuts
 from holdfast.schemas.plans import SourcePlan
 from holdfast.schemas.savepoints import Piece, Start
 from holdfast.services.client.followed_state import FollowedState
-from holdfast.services.client.holding import Holding
+from holdfast.services.client.hold import Hold
 from holdfast.services.controller.core.job import Job
-from holdfast.services.planning import seeding
+from holdfast.services.planning import seeds
 from tests.simulation.mutants.bug import method
 
 
@@ -27,11 +27,11 @@ def switched_before_complete() -> Iterator[None]:
         for one in self._units:
             yield from one.whole(at_once=False)
 
-    with mock.patch.object(Holding, "_behind", return_value=[]), mock.patch.object(FollowedState, "rest", rest):
+    with mock.patch.object(Hold, "_behind", return_value=[]), mock.patch.object(FollowedState, "rest", rest):
         yield
 
 
-@method(seeding, "_on")
+@method(seeds, "_on")
 def one_unit_is_behind(
     true: Callable[..., TaskCuts], batch: int, source: SourcePlan, index: int, known: Mapping[int, TaskCuts]
 ) -> TaskCuts:

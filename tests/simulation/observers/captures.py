@@ -18,8 +18,8 @@ from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax
 from holdfast.services.worker.checkpoint.policies.policy import Kind
 from holdfast.services.worker.checkpoint.scheduler import Scheduler
 from holdfast.services.worker.process.loop import Worker
-from holdfast.services.worker.unit.policy_view import PolicyView
-from holdfast.services.worker.unit.running import Running
+from holdfast.services.worker.unit.turns.policy_view import PolicyView
+from holdfast.services.worker.unit.turns.running_copy import RunningCopy
 from tests.simulation.kafka.broker import Written
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.observers.timed import TIMED, early, late, swept_early
@@ -52,7 +52,7 @@ class Seen:
     overdue: bool
 
     @classmethod
-    def at(cls, running: Running, now_ms: float) -> Seen:
+    def at(cls, running: RunningCopy, now_ms: float) -> Seen:
         own, runs, terms = running.policy_view, running.checkpoints.checkpointer, running._unit.job.checkpoint
         now = running.condition
         ready = now.commits and own.batches > 0 and own.resting

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.worker.checkpoint.checkpointer import Checkpointer
-from holdfast.services.worker.core.checkpointing import Phase
+from holdfast.services.worker.core.checkpoint_run import Phase
 from holdfast.services.worker.process.loop import Worker
 
 State = Mapping[tuple[str, bytes], bytes]

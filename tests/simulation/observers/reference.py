@@ -8,7 +8,7 @@ from holdfast.schemas.frames import FLAG_END, Header, unpack
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.audit.begun import Begun
-from holdfast.services.audit.computing import Outcome, Replay
+from holdfast.services.audit.recomputation import Outcome, Replay
 from holdfast.services.audit.sources import ReplayedTopic, Taken
 from holdfast.services.kernel.state.image import MemoryImage
 from tests.simulation.observers.images import State, named

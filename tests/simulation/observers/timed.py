@@ -8,7 +8,7 @@ their output was trimmed, or after so many intervals. A unit that has ended capt
 from __future__ import annotations
 
 from holdfast.schemas.assignments import CheckpointPolicy
-from holdfast.services.worker.unit.policy_view import PolicyView
+from holdfast.services.worker.unit.turns.policy_view import PolicyView
 
 TICKING = ("synchronous", "whole-worker")
 TIMED = (*TICKING, "individual")

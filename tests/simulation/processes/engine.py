@@ -19,7 +19,7 @@ from holdfast.schemas import dead_letters
 from holdfast.schemas.commits import DEAD, Named, Positions
 from holdfast.schemas.plans import Plan, SparkPlan
 from holdfast.schemas.topics import JobTopics, Partition, generation_number
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
 from holdfast.services.kernel.errors import PositionGone, Retriable, StateCorrupted

@@ -13,9 +13,9 @@ from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import LINE, At, Heartbeat, encode
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.heartbeats import Reporting
 from holdfast.services.hosting.identity import Identity
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.hosting.traces import Traces
 from holdfast.services.hosting.watchdog import Watchdog
 from holdfast.services.kernel.state.image import MemoryImage
@@ -118,7 +118,7 @@ class DeadlyTraces(Traces):
 class Hosting(Reporting, Protocol):
     """A worker or a Spark driver."""
 
-    doing: Doing
+    doing: PresentWork
 
     @property
     def leads(self) -> bool: ...
@@ -243,7 +243,7 @@ class WorkerProcess(HostProcess):
             restores=LinkBlocking(self.link),
             watch=LinkBlocking(self.link),
             answers=LinkBlocking(self.link),
-            doing=Doing(DeadlyTraces(self._deadly, self._deadly_lines, self._processes, self._errors)),
+            doing=PresentWork(DeadlyTraces(self._deadly, self._deadly_lines, self._processes, self._errors)),
         )
         self.begin_beating(self.worker, self.worker._decisions.assigned)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from holdfast.schemas.decided import Id
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.recovery.core.unit.facts.schemes import SCHEMES
 from tests.simulation.processes.engine import describe

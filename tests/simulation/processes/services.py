@@ -16,14 +16,14 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.controller.conductor import Conductor
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.effects import Means
-from holdfast.services.controller.polling import Polling
-from holdfast.services.controller.rooting import Rooting
+from holdfast.services.controller.plan_snapshots import PlanSnapshots
+from holdfast.services.controller.polled_conductor import PolledConductor
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.kernel.errors import OtherFormat, Retriable
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.log.late.backlog import Backlog
 from holdfast.services.log.late.jobs import feed_kept, positions, read_jobs
-from holdfast.services.log.late.trimming import trim_due
+from holdfast.services.log.late.trims import trim_due
 from holdfast.services.recovery.core.placement.reassignment import Reassignment
 from holdfast.services.recovery.replica import ECHO_MS, Replica
 from tests.simulation.kafka.broker import Beginning, Broker
@@ -249,9 +249,9 @@ class ControllerProcess(Process):
             self.core,
             self.time_ms,
             Means(VERSIONS, ["tests"]),
-            rooting=Rooting(self.own, TOPICS, JOBS_EVERY, Random(f"{self.own}/safe").choice(SAFE_S)),
+            rooting=PlanSnapshots(self.own, TOPICS, JOBS_EVERY, Random(f"{self.own}/safe").choice(SAFE_S)),
         )
-        self._polling = Polling(self.conductor, self.link, self.time_ms)
+        self._polling = PolledConductor(self.conductor, self.link, self.time_ms)
         self.began(self._polling.decided, self.core.goals.standings.assigned)
 
     def turn(self) -> int:

@@ -22,14 +22,16 @@ from holdfast.schemas.commands import Command
 from holdfast.schemas.plans import Plan, Status
 from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import Partition, generation
-from holdfast.services.client import holding, saving, updating
-from holdfast.services.client.holding import Held, Holding
-from holdfast.services.client.replacing import check_begins
-from holdfast.services.client.submitting import Submitted
-from holdfast.services.client.updating import undone, update
+from holdfast.services.client import hold as holding
+from holdfast.services.client import savepoints as saving
+from holdfast.services.client import update as updating
+from holdfast.services.client.hold import Held, Hold
+from holdfast.services.client.replacement import check_begins
+from holdfast.services.client.submission import Submitted
+from holdfast.services.client.update import undone, update
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError, JobRejected
 from holdfast.services.log.late.jobs import read_admitted
-from holdfast.services.planning.carrying import NOWHERE
+from holdfast.services.planning.carried_state import NOWHERE
 from holdfast.services.view.door import Door, Whereabouts
 from tests.simulation.kafka.link import CommandLink
 from tests.simulation.kafka.names import TOPICS
@@ -199,7 +201,7 @@ class _Clock:
 
 
 class _Command:
-    """One run of `holdfast update`. Implements Replacing."""
+    """One run of `holdfast update`. Implements Replacement."""
 
     def __init__(self, cluster: Cluster, strikes: tuple[Strike, ...], link: CommandLink, random: Random) -> None:
         self._cluster, self._link, self._random = cluster, link, random
@@ -331,7 +333,7 @@ class _Command:
         return Submitted(NAME, generation, Status(NAME, generation, "running", 0))
 
 
-class _Held(Holding):
+class _Held(Hold):
     """Says which step the command is at."""
 
     def __init__(self, command: _Command, door: Door, plan: Plan) -> None:

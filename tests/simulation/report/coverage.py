@@ -16,7 +16,7 @@ from holdfast.services.recovery.core.unit.situation import Situation
 from holdfast.services.recovery.core.unit.table import recording, switching
 from holdfast.services.recovery.core.unit.table.moves import Move
 from holdfast.services.recovery.core.unit.table.signs import Sign
-from holdfast.services.worker.core import checkpointing, lifecycle
+from holdfast.services.worker.core import checkpoint_run, lifecycle
 
 
 def rows() -> dict[str, list[str]]:
@@ -24,7 +24,7 @@ def rows() -> dict[str, list[str]]:
     return {
         "copy": [_copy_row(*key) for key in lifecycle.TRANSITIONS],
         "checkpoint": [
-            *(_checkpoint_row(phase, event) for phase, event in checkpointing.TRANSITIONS),
+            *(_checkpoint_row(phase, event) for phase, event in checkpoint_run.TRANSITIONS),
             *(f"deciding, MarkerRead {valid}" for valid in (True, False)),
         ],
         "switching": [_switching_row(*key) for key in switching.TRANSITIONS],
@@ -71,7 +71,7 @@ def _job_row(phase: Any, step: Any) -> str:
 def observed() -> Iterator[Counter[str]]:
     """Counts `table: row` while it is open."""
     taken: Counter[str] = Counter()
-    copy, checkpoint = lifecycle.Lifecycle.handle, checkpointing.Checkpointing.handle
+    copy, checkpoint = lifecycle.Lifecycle.handle, checkpoint_run.CheckpointRun.handle
     job, record, due_record = life.Life.handle, recording.record, incident.next_record
 
     def on_copy(self: lifecycle.Lifecycle, event: Any) -> Any:
@@ -82,10 +82,10 @@ def observed() -> Iterator[Counter[str]]:
                 break
         return copy(self, event)
 
-    def on_checkpoint(self: checkpointing.Checkpointing, event: Any) -> Any:
+    def on_checkpoint(self: checkpoint_run.CheckpointRun, event: Any) -> Any:
         before = self.phase
         actions = checkpoint(self, event)
-        if isinstance(event, checkpointing.MarkerRead) and before is checkpointing.Phase.DECIDING:
+        if isinstance(event, checkpoint_run.MarkerRead) and before is checkpoint_run.Phase.DECIDING:
             taken[f"checkpoint: deciding, MarkerRead {event.valid}"] += 1
         elif actions or self.phase is not before:
             taken[f"checkpoint: {_checkpoint_row(before, type(event))}"] += 1
@@ -115,7 +115,7 @@ def observed() -> Iterator[Counter[str]]:
     with ExitStack() as stack:
         for target, name, instead in (
             (lifecycle.Lifecycle, "handle", on_copy),
-            (checkpointing.Checkpointing, "handle", on_checkpoint),
+            (checkpoint_run.CheckpointRun, "handle", on_checkpoint),
             (life.Life, "handle", on_job),
             (recording, "record", on_record),
             (incidents, "next_record", on_incident),

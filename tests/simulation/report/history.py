@@ -22,7 +22,7 @@ from holdfast.schemas import commands
 from holdfast.schemas.assignments import generation_of, job_key
 from holdfast.schemas.plans import Decision, Plan
 from holdfast.schemas.topics import generation
-from holdfast.services.controller import drafting
+from holdfast.services.controller import drafter
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.recovery import replica
 from tests.simulation.checks import forks, policies
@@ -306,7 +306,7 @@ def simulate(scenario: Scenario, mutation: AbstractContextManager[object] | None
         history = History(scenario)
     clock = mock.patch.object(replica, "time", simulated_clock(history.cluster))
     with drawn_limits(scenario.seed), seldom_collected(), released(profile_of(scenario.seed)):
-        described = mock.patch.object(drafting, "Describer", return_value=describe)
+        described = mock.patch.object(drafter, "Describer", return_value=describe)
         with (
             observed() as taken,
             watched() as plans,

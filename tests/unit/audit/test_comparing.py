@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.services.audit.comparing import MAX_SHOWN, Comparison, Counts
-from holdfast.services.audit.computing import Row
+from holdfast.services.audit.comparison import MAX_SHOWN, Comparison, Counts
+from holdfast.services.audit.recomputation import Row
 
 A, B, C = Row(b"a"), Row(b"b"), Row(b"c")
 

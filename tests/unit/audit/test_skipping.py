@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from holdfast.schemas.cuts import Gap
-from holdfast.services.audit.skipping import Skipping
+from holdfast.services.audit.skipped_batches import SkippedBatches
 from holdfast.services.kernel.state.image import MemoryImage
 
 GAP = Gap("count-0", after=4, upto=7, delivered=5, records=30)
 
 
-def skipping(first: int = 0) -> Skipping:
-    made = Skipping("count-0")
+def skipping(first: int = 0) -> SkippedBatches:
+    made = SkippedBatches("count-0")
     made.know([GAP], first)
     return made
 
@@ -59,4 +59,4 @@ def test_a_replay_that_begins_within_a_gap_computes_its_rest_and_does_not_count_
 
 
 def test_a_gap_below_the_first_batch_is_of_no_matter() -> None:
-    assert Skipping("count-0").know([GAP], 7) == []
+    assert SkippedBatches("count-0").know([GAP], 7) == []

@@ -13,7 +13,7 @@ from bench.research.papers.reported import Reported
 from bench.research.papers.spending import MODULE
 from holdfast.schemas.costs import Costs
 from holdfast.schemas.heartbeats import CopyState, Heartbeat
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 
 def test_each_piece_is_a_unit_with_the_operator_that_it_spends_on() -> None:

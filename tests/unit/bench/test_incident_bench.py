@@ -10,7 +10,7 @@ from bench.model.hashtags import LOST, READS, STAIRCASE
 from bench.research.incident import HEALTHY, INTERVAL_MS, Outcome, Seen, _job, area, first_back_s, steps
 from bench.research.papers import r7
 from bench.research.papers.figure import Verdict, verdict
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 
 def seen(*looks: tuple[float, int, int], healthy: float = 1.0) -> tuple[Seen, ...]:

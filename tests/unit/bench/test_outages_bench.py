@@ -22,7 +22,7 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.events import Event
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.dataflow.sink_records import RowsOf
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 

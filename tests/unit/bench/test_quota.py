@@ -9,7 +9,7 @@ import pytest
 from bench.research.papers.crowd import Piece, Setting, job
 from bench.rig.followed import MeasureFailed
 from bench.rig.quota import PERIOD_US, Quotas
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 
 def test_version_2_gets_a_limit_a_worker_and_processes_that_come_back_are_placed_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bench.measures import spark_jobs
 from bench.measures.spark_jobs import COLUMNS, JOBS, Row, counted, event, expected, made
 from holdfast.schemas.job_operators import Spark
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 
 COUNT = 400
 

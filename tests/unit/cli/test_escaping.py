@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.dead_letters import of_record
 from holdfast.schemas.events import Event
-from holdfast.services.cli import dead_letters, events, terminal, trying
+from holdfast.services.cli import dead_letters, events, terminal, trial
 from holdfast.services.kernel.visible import visible, visible_json, visible_line
 
 CLI = Path(__file__).parents[3] / "services/cli"
@@ -63,9 +63,9 @@ PRINTERS: dict[str, Callable[[], None]] = {
     "dead letter": lambda: terminal.say(
         dead_letters._letter_line(of_record(NASTY, NASTY, 1, "t", 0, 3, NASTY.encode()))
     ),
-    "try": lambda: trying._print(_summary(), False, [NASTY]),
+    "try": lambda: trial._print(_summary(), False, [NASTY]),
     "refusal": lambda: _refuse(),
-    "rows": lambda: trying._deliver({"q": [msgspec.json.encode(NASTY)], "r": [msgspec.json.encode([NASTY])]}, "-"),
+    "rows": lambda: trial._deliver({"q": [msgspec.json.encode(NASTY)], "r": [msgspec.json.encode([NASTY])]}, "-"),
 }
 """What commands print with; each is given what a hostile record holds."""
 
@@ -87,7 +87,7 @@ def _refuse() -> None:
     import typer
 
     with pytest.raises(typer.Exit):
-        trying._refuse([NASTY], 1)
+        trial._refuse([NASTY], 1)
 
 
 @pytest.mark.parametrize("name", PRINTERS)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from holdfast.services.cli import job_names, trying_again
+from holdfast.services.cli import job_names, trial_again
 from holdfast.services.cli.__main__ import COMPLETE
 from holdfast.services.cli.commands import COMMANDS, app
 from holdfast.services.cli.completion import VARIABLE
@@ -113,7 +113,7 @@ def test_a_run_follows_each_change_and_waits_for_a_file_that_is_being_replaced(t
         elif looks > 8:
             raise KeyboardInterrupt
 
-    trying_again.watch(lambda: [file], lambda: runs.append(file.read_text()), rest)
+    trial_again.watch(lambda: [file], lambda: runs.append(file.read_text()), rest)
     assert runs == ["one", "the second"]
 
 
@@ -129,7 +129,7 @@ def test_a_touch_repeats_the_run_also_while_an_input_was_never_there(tmp_path: P
         elif looks > 4:
             raise KeyboardInterrupt
 
-    trying_again.watch(lambda: [job, absent], lambda: runs.append(looks), rest)
+    trial_again.watch(lambda: [job, absent], lambda: runs.append(looks), rest)
     assert runs == [0, 2]
 
 
@@ -140,10 +140,10 @@ def test_files_that_the_job_file_names_and_modules_of_the_folder_are_watched(
     job.write_text("sources: {rows: {path: rows.csv}, more: {topic: more}}")
     (tmp_path / "own.py").write_text("")
     monkeypatch.chdir(tmp_path)
-    assert trying_again.files_of(job, [given]) == [job, given, tmp_path / "rows.csv", Path("own.py")]
+    assert trial_again.files_of(job, [given]) == [job, given, tmp_path / "rows.csv", Path("own.py")]
     for wrong in ("", "sources: [1]", "sources: {rows: {path: 3}}", "a: {"):
         job.write_text(wrong)
-        assert trying_again.files_of(job, []) == [job, Path("own.py")]
+        assert trial_again.files_of(job, []) == [job, Path("own.py")]
 
 
 def test_a_change_during_the_run_is_not_missed(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_a_change_during_the_run_is_not_missed(tmp_path: Path) -> None:
     def rest(_: float) -> None:
         raise KeyboardInterrupt
 
-    trying_again.watch(lambda: [file], run, rest)
+    trial_again.watch(lambda: [file], run, rest)
     assert runs == ["one", "changed meanwhile"]
 
 

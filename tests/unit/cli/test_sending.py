@@ -13,9 +13,9 @@ import pytest
 import typer
 
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.cli import sending
-from holdfast.services.client.feeding import Feed
-from holdfast.services.client.writing import Writer
+from holdfast.services.cli import records
+from holdfast.services.client.feed import Feed
+from holdfast.services.client.writer import Writer
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.patience import Patience
@@ -54,13 +54,13 @@ def test_a_topic_that_the_job_reads_as_a_table_is_compacted(
     file.write_text(JOB)
     log = Log()
     door = cast(Any, SimpleNamespace(log=log, topics=ClusterTopics("holdfast"), present={}))
-    assert sending._partitions(door, topic, tmp_path / "rows", True, 3, str(file) if job else None) == 3
+    assert records._partitions(door, topic, tmp_path / "rows", True, 3, str(file) if job else None) == 3
     assert log.created == [TopicSpec(topic, 3, config)]
 
 
 def test_a_job_without_create_topics_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CommandFailed, match="--job goes with --create-topics"):
-        sending.send("carriers", tmp_path / "rows", job="job.yaml")
+        records.send("carriers", tmp_path / "rows", job="job.yaml")
 
 
 class SilentPipe:
@@ -82,7 +82,7 @@ def test_ctrl_c_ends_a_silent_pipe_at_once_and_what_was_sent_is_there(
     log.create([TopicSpec("t", 1)])
     writer = Writer(log.appender("send"), "t", 1)
     with pytest.raises(typer.Exit) as ended:
-        sending._run(cast(Feed, SilentPipe()), writer, rate, "t", False, Patience(9.0, print))
+        records._run(cast(Feed, SilentPipe()), writer, rate, "t", False, Patience(9.0, print))
     assert ended.value.exit_code == 130
     assert [message.value() for message in log.scan(Partition("t", 0))] == [b"1", b"2"]
     said = capsys.readouterr()
@@ -92,7 +92,7 @@ def test_ctrl_c_ends_a_silent_pipe_at_once_and_what_was_sent_is_there(
 
 
 def test_a_first_ctrl_c_between_two_reads_lets_the_block_go_and_a_second_one_ends_at_once() -> None:
-    with sending._until_interrupted() as interrupted:
+    with records._until_interrupted() as interrupted:
         blocks = interrupted.reading(iter([[b"1"], [b"2"]]))
         assert next(blocks) == [b"1"]
         assert not interrupted()

@@ -12,7 +12,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from holdfast.schemas.plans import QueryState
-from holdfast.services.cli import looking, terminal
+from holdfast.services.cli import status as looking
+from holdfast.services.cli import terminal
 from holdfast.services.cli.tables import shared
 from holdfast.services.view.lines import CopyLine, JobStatus, UnitLine, UnitProgress
 

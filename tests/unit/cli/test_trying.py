@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 import typer
 
-from holdfast.services.cli.trying import _files
+from holdfast.services.cli.trial import _files
 
 pytestmark = pytest.mark.slow  # each starts the command
 HOLDFAST = Path(sys.executable).parent / "holdfast"

@@ -27,7 +27,7 @@ from holdfast.schemas.plans import Status
 from holdfast.schemas.topics import Partition
 from holdfast.services.cli import whereabouts
 from holdfast.services.cli.commands import COMMANDS, app
-from holdfast.services.log import answers, opening, patience
+from holdfast.services.log import answers, door, patience
 from holdfast.services.log.answers import Moved, Unacknowledged
 from holdfast.services.log.memory import MemoryAppender, MemoryLog, MemoryReader, MemoryTransactor
 from holdfast.services.log.protocol import Chunk, Rows
@@ -251,7 +251,7 @@ def run(
 
     def run(command: str, refusals: int) -> tuple[Any, Restless]:
         log = Restless(copy.deepcopy(filled), refusals)
-        monkeypatch.setattr(opening, "KafkaLog", lambda *_: log)
+        monkeypatch.setattr(door, "KafkaLog", lambda *_: log)
         given = [one.format(job="job.yaml", records="more.ndjson") for one in READING[command]]
         before = set(tmp_path.rglob("*"))
         found = CliRunner().invoke(app, [command, *given, "--kafka", "there:9092"])
@@ -323,12 +323,12 @@ def same(output: str) -> str:
     return re.sub(r"\d+-[0-9a-f]{6}|[\d.,:]+", "#", output)
 
 
-DOORS = {"services/cli/whereabouts.py": {"holdfast.services.log.opening"}}
+DOORS = {"services/cli/whereabouts.py": {"holdfast.services.log.door"}}
 KAFKA = {
     "holdfast.services.log.kafka.log",
     "holdfast.services.log.kafka.client",
     "holdfast.services.log.kafka.requests",
-    "holdfast.services.log.opening",
+    "holdfast.services.log.door",
 }
 
 
@@ -383,7 +383,7 @@ def test_ctrl_c_ends_a_command_that_waits_with_130_and_no_word(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_CLUSTER", "t")
     monkeypatch.setattr(whereabouts, "reach", lambda *_: "")
-    monkeypatch.setattr(opening, "KafkaLog", lambda *_: Interrupted(copy.deepcopy(filled)))
+    monkeypatch.setattr(door, "KafkaLog", lambda *_: Interrupted(copy.deepcopy(filled)))
     (tmp_path / "job.yaml").write_text(JOB.replace("name: orders", "name: other"))
     found = CliRunner().invoke(app, [*words, "--kafka", "there:9092"])
     assert found.exit_code == 130, found.output

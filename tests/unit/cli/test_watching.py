@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.schemas.topics import ClusterTopics
-from holdfast.services.cli import watching, whereabouts
+from holdfast.services.cli import watch, whereabouts
 from holdfast.services.cli.commands import app
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.view.door import Door, Whereabouts
@@ -33,7 +33,7 @@ def watched(capsys: pytest.CaptureFixture[str], *looks: JobStatus, for_s: float 
     def rest(seconds: float) -> None:
         now[0] += seconds
 
-    state = watching.follow(lambda: next(found), 2.0, for_s, clock=lambda: now[0], rest=rest)
+    state = watch.follow(lambda: next(found), 2.0, for_s, clock=lambda: now[0], rest=rest)
     return state, [line[21:] for line in capsys.readouterr().out.splitlines()]
 
 
@@ -77,7 +77,7 @@ def test_ctrl_c_ends_it_with_130_the_end_of_the_job_with_0_and_a_failed_job_with
             raise found
         return found
 
-    monkeypatch.setattr(watching, "look", look)
+    monkeypatch.setattr(watch, "look", look)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     found = CliRunner().invoke(app, ["watch", "flights", "--every", "0.5"])
     assert found.exit_code == code, found.output

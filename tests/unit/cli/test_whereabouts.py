@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.services.cli.whereabouts import _listed
 from holdfast.services.kernel.errors import CommandFailed, Retriable
-from holdfast.services.log.kafka.waiting import WaitingLog
+from holdfast.services.log.kafka.waiting_log import WaitingLog
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.patience import Patience
 from holdfast.services.view.door import Whereabouts

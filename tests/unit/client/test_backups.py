@@ -12,7 +12,7 @@ import pytest
 from holdfast.services.client.backups import Backup, Schedule, back_up, backups
 from holdfast.services.client.places import StorePlace
 from holdfast.services.client.savepoint_files import MANIFEST, read_manifest
-from holdfast.services.client.saving import Saved
+from holdfast.services.client.savepoints import Saved
 from holdfast.services.kernel.errors import CommandFailed
 from tests.support.saved_site import SMALL, Site, feed
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.client.cleaning import clean, clean_over, owned
+from holdfast.services.client.cleanup import clean, clean_over, owned
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.view.door import Door, Whereabouts

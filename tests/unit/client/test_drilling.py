@@ -10,9 +10,9 @@ from holdfast.schemas import commands, events
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.cli.explaining import _draw_drill
-from holdfast.services.client import drilling
-from holdfast.services.client.drilling import Drilled, drill_unit
+from holdfast.services.cli.explanations import _draw_drill
+from holdfast.services.client import drill as drilling
+from holdfast.services.client.drill import Drilled, drill_unit
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.view.door import Door
 from tests.unit.client.test_moving import JOB, TOPICS, Cluster

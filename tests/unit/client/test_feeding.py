@@ -16,9 +16,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.services.client import feeding
+from holdfast.services.client import feed as feeding
 from holdfast.services.client.csv_text import CsvText
-from holdfast.services.client.feeding import Feed
+from holdfast.services.client.feed import Feed
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.csv_form import PLAIN
 

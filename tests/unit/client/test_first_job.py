@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.services.client.feeding import Feed
+from holdfast.services.client.feed import Feed
 from holdfast.services.client.first_job import Draft, draft
 from holdfast.services.client.local_run import Finished, LocalRun, complete
 from holdfast.services.diagnostics.logger import drop_below
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from tests.support.examples import examples
 
 SHARED = Path(os.environ.get("HOLDFAST_SHARED_DATA", "/work/shared/data"))

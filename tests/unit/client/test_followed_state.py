@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.schemas.savepoints import Piece
 from holdfast.services.client.followed_state import FollowedState
-from holdfast.services.client.holding import Holding
-from holdfast.services.client.saving import tasks_of
+from holdfast.services.client.hold import Hold
+from holdfast.services.client.savepoints import tasks_of
 from holdfast.services.kernel.errors import CommandFailed
 from tests.support.saved_site import SMALL, Site, feed
 
@@ -31,14 +31,14 @@ def put(state: State, pieces: Iterable[Piece]) -> int:
     return count
 
 
-def holding(site: Site) -> Holding:
+def holding(site: Site) -> Hold:
     def wait() -> None:
         site.cluster.turn(20)
 
-    return Holding(site.door, site.plan, wait)
+    return Hold(site.door, site.plan, wait)
 
 
-def at_rest(hold: Holding, batch: int) -> Iterator[Piece]:
+def at_rest(hold: Hold, batch: int) -> Iterator[Piece]:
     for unit, found in hold.states(batch):
         for _, _, pieces in tasks_of(unit, found):
             yield from pieces

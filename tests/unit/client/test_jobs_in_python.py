@@ -19,7 +19,7 @@ from holdfast.services.client.job_files import file_of, read_job
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.kernel.operators.python import restrict
-from holdfast.services.planning.converting import function_name
+from holdfast.services.planning.conversion import function_name
 from holdfast.services.planning.drawing import svg
 from holdfast.testing import JobRun
 

@@ -14,17 +14,17 @@ from google.protobuf import descriptor_pb2
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
-from holdfast.services.client.planning import plan
-from holdfast.services.client.registering import with_schemas
+from holdfast.services.client.planned_job import plan
+from holdfast.services.client.registration import with_schemas
 from holdfast.services.client.registry_fields import with_fields
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.codecs.metadata import Metadata
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder
 from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.support.avro import Known, avro, framed, record
 
 AT_ONCE = Patience(0.0, lambda text: None)

@@ -12,8 +12,8 @@ from holdfast.services.controller.spark_analysis import Describer
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators.kind import Stream
 from holdfast.services.kernel.operators.user_output import OutputError, OutputShape
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from holdfast.testing import JobRun
 
 SOURCE = {"topic": "visits", "fields": {"who": "string", "tags": "map<string, int>?"}}

@@ -13,13 +13,13 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy, unit
 from holdfast.schemas.commands import Command
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import ClusterTopics, Partition
-from holdfast.services.client import moving
-from holdfast.services.client.moving import Moved, move_unit
+from holdfast.services.client import move as moving
+from holdfast.services.client.move import Moved, move_unit
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.view.door import Door
 from holdfast.services.view.lines import JobLine
-from holdfast.services.view.reading import Watch
+from holdfast.services.view.reader import Watch
 
 TOPICS = ClusterTopics("c")
 G = "0-abcdef"

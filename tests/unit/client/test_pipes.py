@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.services.cli.commands import app
-from holdfast.services.client.feeding import Feed
+from holdfast.services.client.feed import Feed
 from holdfast.services.client.pipes import is_pipe
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.codecs.csv_form import CsvForm

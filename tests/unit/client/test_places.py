@@ -63,7 +63,7 @@ def test_a_job_begins_with_a_savepoint_of_an_object_store(store: str) -> None:
 def test_an_unfinished_directory_is_removed_and_is_no_savepoint(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
     site, folder = Site(SMALL), place(store)
     feed(site, 0, 20)
-    monkeypatch.setattr("holdfast.services.client.saving.manifest_of", _raise)
+    monkeypatch.setattr("holdfast.services.client.savepoints.manifest_of", _raise)
     with pytest.raises(OSError, match="the store is full"):
         site.save(folder / "one")
     assert not (folder / "one" / STATE).exists()

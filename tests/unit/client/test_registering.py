@@ -14,14 +14,14 @@ from holdfast.schemas.plans import OperatorPlan, Plan
 from holdfast.schemas.topics import Partition
 from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
-from holdfast.services.client.planning import plan
-from holdfast.services.client.registering import with_schemas
+from holdfast.services.client.planned_job import plan
+from holdfast.services.client.registration import with_schemas
 from holdfast.services.kernel.dataflow.sink_records import json_rows
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from holdfast.services.view.rows import rows_of
 
 FIELDS = {"k": "string", "n": "int?", "at": "timestamp"}

@@ -17,8 +17,8 @@ from holdfast.services.kernel.errors import JobRejected, Retriable
 from holdfast.services.log.kafka.client_settings import secret_files
 from holdfast.services.log.kafka.registry import Registry, RegistryUnusable, open_registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.support.avro import record
 
 AVRO = json.dumps(record(("_id", "long"), ("price", ["null", "double"]), ("labels", {"type": "map", "values": "int"})))

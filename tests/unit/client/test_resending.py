@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, Position, encode
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.client import resending
-from holdfast.services.client.mending import Exported, lines_of, mended
-from holdfast.services.client.resending import HEADER, Mended, Resent, resend
+from holdfast.services.client import resent_letters
+from holdfast.services.client.exported_letters import Exported, lines_of, mended
+from holdfast.services.client.resent_letters import HEADER, Mended, Resent, resend
 from holdfast.services.client.unusable import UnusableFile
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.memory import MemoryLog
@@ -107,7 +107,7 @@ def test_a_topic_made_again_gives_no_other_record(site: Site) -> None:
 
 
 def test_many_go_in_several_transactions(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resending, "TOGETHER", 3)
+    monkeypatch.setattr(resent_letters, "TOGETHER", 3)
     for number in range(10):
         site.refuse(b"%d" % number)
         site.log.put(SOURCE, b"good", None, None)

@@ -12,11 +12,11 @@ from msgspec import structs
 
 from holdfast.schemas.savepoints import Start
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.client.savepoint_files import read_manifest, read_pieces
-from holdfast.services.client.updating import undone
+from holdfast.services.client.update import undone
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
-from holdfast.services.planning.carrying import NOWHERE
+from holdfast.services.planning.carried_state import NOWHERE
 from tests.support.saved_site import JOB, SMALL, Site, feed, flights, rescaled
 
 pytestmark = pytest.mark.slow

@@ -11,14 +11,14 @@ from holdfast.schemas import plans
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Ended, Status
 from holdfast.schemas.topics import ClusterTopics, Partition, generation
-from holdfast.services.client.submitting import command, on_spark, patience_s, submit
+from holdfast.services.client.submission import command, on_spark, patience_s, submit
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Message
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.view.door import Door
 from holdfast.services.view.lines import JobLine
-from holdfast.services.view.reading import Watch
+from holdfast.services.view.reader import Watch
 
 TOPICS = ClusterTopics("c")
 SPARK = {"spark": {"sql": "SELECT a FROM input"}, "input": "s"}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.services.client.planning import missing_topics
-from holdfast.services.planning.loading import load
+from holdfast.services.client.planned_job import missing_topics
+from holdfast.services.planning.loader import load
 
 JOB = """
 name: job

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.client.unusable import UnusableFile
-from holdfast.services.client.writing import BURST_S, Writer, key_reader, paced
+from holdfast.services.client.writer import BURST_S, Writer, key_reader, paced
 from holdfast.services.log.memory import MemoryLog
 
 

@@ -17,7 +17,7 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.console.actions import Actions, Machine
 from holdfast.services.console.api import api_page, make_app
 from holdfast.services.console.feed import Feed
-from holdfast.services.view.reading import named_job, read_all
+from holdfast.services.view.reader import named_job, read_all
 from tests.support.shown_cluster import ShownCluster
 
 

@@ -37,7 +37,7 @@ def test_the_command_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> No
 def test_settings_that_no_option_gives_are_taken_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    serving = pytest.importorskip("holdfast.services.console.serving")
+    serving = pytest.importorskip("holdfast.services.console.server")
     served: list[Any] = []
     monkeypatch.setattr(serving, "serve", lambda _, one, __: served.append(one))
     monkeypatch.setattr(whereabouts, "connected", lambda *_: nullcontext(ShownCluster().door))

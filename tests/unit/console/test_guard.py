@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.console.guarding import Guard, Message, read_token
+from holdfast.services.console.guard import Guard, Message, read_token
 
 TOKEN = "a-token"
 HOST = "127.0.0.1:8460"

@@ -19,7 +19,7 @@ from holdfast.schemas.incidents import Chosen, Incident
 from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Problem, QueryState
 from holdfast.services.console.drafts import EXAMPLE, check
-from holdfast.services.console.layering import layers
+from holdfast.services.console.layers import layers
 from holdfast.services.console.markup import DASH, coded
 from holdfast.services.console.parts import job as job_parts
 from holdfast.services.console.parts import records

@@ -9,7 +9,7 @@ import pytest
 from holdfast.schemas.plans import Plan
 from holdfast.services.console.drafts import EXAMPLE, check
 from holdfast.services.console.graph import graph
-from holdfast.services.console.placing import LANE, MARGIN, MOST_LANES, WIDTH, Placement, across, down
+from holdfast.services.console.placement import LANE, MARGIN, MOST_LANES, WIDTH, Placement, across, down
 
 PHONE = 390 - 2 * 12 - 2 * 8
 """Pixels for a graph on a phone: its width without the margins of the page and of the graph."""

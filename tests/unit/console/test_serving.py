@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("nicegui", reason="the console is an extra: ./scripts/setup installs it")
 
-from holdfast.services.console.serving import Served
+from holdfast.services.console.server import Served
 from tests.support.deadlines import HANG_S
 
 

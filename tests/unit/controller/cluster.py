@@ -25,13 +25,13 @@ from holdfast.services.controller.core.actions import Action
 from holdfast.services.controller.core.controller import Controller
 from holdfast.services.controller.core.events import Failed, Outcome
 from holdfast.services.controller.effects import Means
-from holdfast.services.controller.polling import Polling
-from holdfast.services.controller.rooting import Rooting
+from holdfast.services.controller.plan_snapshots import PlanSnapshots
+from holdfast.services.controller.polled_conductor import PolledConductor
 from holdfast.services.decisions.admitted import Admitted
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.jobs import EVERY
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.recovery.polling import Polling as Recovery
+from holdfast.services.recovery.polled_replica import PolledReplica as Recovery
 
 T = TypeVar("T")
 
@@ -66,10 +66,10 @@ class Replica:
         self.core = Controller(name)
         self.conductor = _Tempered(
             cluster.log, CLUSTER, self.core, cluster.time_ms, Means(VERSIONS),
-            Rooting(name, CLUSTER, cluster.rooted or EVERY, 0.5 if cluster.rooted else None),
+            PlanSnapshots(name, CLUSTER, cluster.rooted or EVERY, 0.5 if cluster.rooted else None),
         )  # fmt: skip
         self.conductor.temper = temper or Temper()
-        self.polling = Polling(self.conductor, cluster.log, cluster.time_ms)
+        self.polling = PolledConductor(self.conductor, cluster.log, cluster.time_ms)
 
     def turn(self) -> bool:
         came = self.conductor.catch_up()

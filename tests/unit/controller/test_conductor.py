@@ -11,7 +11,7 @@ from holdfast.schemas.plans import Ended, Plan, Rejection, encode
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.controller.core import actions as do
 from holdfast.services.controller.core.controller import RETRY_MS
-from holdfast.services.controller.drafting import MOST_ERRORS
+from holdfast.services.controller.drafter import MOST_ERRORS
 from holdfast.services.log.kafka.durability import Durability
 from holdfast.services.planning.plan import make_plan
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
@@ -168,7 +168,7 @@ def test_a_defect_in_the_planner_rejects_the_job_and_stops_no_other(
             raise KeyError("q")
         return make_plan(spec, **more)
 
-    monkeypatch.setattr("holdfast.services.controller.drafting.make_plan", fragile)
+    monkeypatch.setattr("holdfast.services.controller.drafter.make_plan", fragile)
     cluster = Cluster()
     cluster.submit(job("other"))
     cluster.submit(job())

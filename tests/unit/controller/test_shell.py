@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.schemas.events import Event
 from holdfast.schemas.topics import Partition
-from holdfast.services.controller.appending import Appending
 from holdfast.services.controller.core.actions import PublishEvent
 from holdfast.services.controller.core.events import Done, Failed
+from holdfast.services.controller.record_writer import RecordWriter
 from holdfast.services.controller.settings import ControllerSettings
 from holdfast.services.kernel.errors import Retriable
 from holdfast.services.log.faust.credentials import UnknownSecurity, credentials
@@ -88,7 +88,7 @@ ACTION = PublishEvent(Event(0, "x"))
 
 def test_a_record_without_an_answer_is_neither_done_nor_failed() -> None:
     broker = Broker()
-    appending = Appending(cast(Log, broker))
+    appending = RecordWriter(cast(Log, broker))
     appending.append(ACTION, A, b"")
     assert appending.outcomes() == []
     assert appending.unanswered == 1
@@ -99,7 +99,7 @@ def test_a_record_without_an_answer_is_neither_done_nor_failed() -> None:
 
 def test_a_record_that_was_not_delivered_has_failed() -> None:
     broker = Broker()
-    appending = Appending(cast(Log, broker))
+    appending = RecordWriter(cast(Log, broker))
     appending.append(ACTION, A, b"")
     broker.answer(Retriable("disk full"))
     assert appending.outcomes() == [Failed(ACTION, "disk full")]
@@ -107,7 +107,7 @@ def test_a_record_that_was_not_delivered_has_failed() -> None:
 
 def test_an_appender_that_refuses_is_replaced() -> None:
     broker = Broker()
-    appending = Appending(cast(Log, broker))
+    appending = RecordWriter(cast(Log, broker))
     broker.refuses = True
     appending.append(ACTION, A, b"")
     assert appending.outcomes() == [Failed(ACTION, "Open a new appender")]

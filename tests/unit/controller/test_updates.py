@@ -15,7 +15,7 @@ from holdfast.services.controller.core import actions
 from holdfast.services.controller.core.actions import Action
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.late.savepoints import upload
-from holdfast.services.worker.checkpoint.restoring import rebuild
+from holdfast.services.worker.checkpoint.restore import rebuild
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 pytestmark = pytest.mark.slow

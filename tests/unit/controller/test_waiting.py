@@ -9,7 +9,7 @@ from holdfast.schemas.heartbeats import CopyState, Heartbeat
 from holdfast.services.controller.core.fleet import Fleet
 from holdfast.services.controller.core.job import Job
 from holdfast.services.controller.core.life import Life, Phase
-from holdfast.services.controller.core.waiting import NO_DRIVER, waiting
+from holdfast.services.controller.core.obstacles import NO_DRIVER, waiting
 from holdfast.services.decisions.assigned import Assigned
 
 UNIT = unit_key("heavy", "0-abcdef", "spark-h-0")

@@ -12,7 +12,7 @@ from holdfast.services.decisions.snapshots import TRIM_EVERY_US, Trims
 from holdfast.services.kernel.errors import Retriable, StateCorrupted
 from holdfast.services.log.late import start as late
 from holdfast.services.log.late.assignments import read_standings
-from holdfast.services.log.late.trimming import trim, trim_due
+from holdfast.services.log.late.trims import trim, trim_due
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Message
 from tests.unit.decisions.test_standings import COPIES, UNITS, WHERE, fold, history_with_snapshots, logged, stated

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from holdfast.services.hosting.blocking import MOST_HUNG, BlockingThreads, further
+from holdfast.services.hosting.blocking_calls import MOST_HUNG, BlockingThreads, further
 from holdfast.services.kernel.errors import Retriable, WorkerUnfit
 from tests.support.commands import until
 

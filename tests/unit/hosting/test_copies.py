@@ -17,7 +17,7 @@ from holdfast.services.hosting.copies import Copies
 from holdfast.services.hosting.decisions import Decisions
 from holdfast.services.hosting.identity import Identity
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 JOB = """

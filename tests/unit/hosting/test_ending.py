@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from dataclasses import dataclass
 
-from holdfast.services.hosting.ending import Ending
+from holdfast.services.hosting.host_end import HostEnd
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Asked:
 
     def __init__(self, leave_s: float = 10.0) -> None:
         self.now_s = 100.0
-        self.ending, self.host = Ending(leave_s, lambda: self.now_s), Hosting()
+        self.ending, self.host = HostEnd(leave_s, lambda: self.now_s), Hosting()
 
     def due(self) -> bool:
         return self.ending.due(self.host, self.host)

@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.giving_back import EVERY_S, GivingBack
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.hosting.watchdog import Watchdog
 from tests.support.deadlines import HANG_S
 
@@ -51,7 +51,7 @@ def test_memory_is_given_back_once_in_a_while() -> None:
 
 def test_the_watchdog_gives_back_from_its_own_thread() -> None:
     given, now_s = threading.Event(), iter(range(1_000_000))
-    dog = Watchdog(Doing(), 60.0, set, giving_back=GivingBack(given.set, lambda: next(now_s) * EVERY_S))
+    dog = Watchdog(PresentWork(), 60.0, set, giving_back=GivingBack(given.set, lambda: next(now_s) * EVERY_S))
     dog.start()
     try:
         assert given.wait(HANG_S)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from holdfast.schemas.heartbeats import At
-from holdfast.services.hosting.doing import Doing
 from holdfast.services.hosting.memory import MIB, Memory
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.hosting.traces import BYTES, Traces, read
 from holdfast.services.hosting.watchdog import Watchdog
 
@@ -50,7 +50,7 @@ def test_without_a_limit_nobody_looks() -> None:
 
 def test_the_watchdog_ends_the_process_and_leaves_the_grower_as_its_trace() -> None:
     page, sizes, ended = memoryview(bytearray(BYTES)), Sizes(200), list[str]()
-    doing = Doing(Traces(page))
+    doing = PresentWork(Traces(page))
     dog = Watchdog(doing, 5.0, set, ended.append, lambda: 0.0, Memory(1_000, sizes))
     with doing.of(GREEDY):
         sizes.mib = 800

@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass, field
 
 from holdfast.schemas.heartbeats import Turn
-from holdfast.services.hosting.doing import Doing
+from holdfast.services.hosting.present_work import PresentWork
 from holdfast.services.hosting.watchdog import COLD, ENDS, HUNG_STATUS, Watchdog
 
 PATIENCE_S = 2.0
@@ -18,7 +18,7 @@ LOOK_MS = 100.0
 class Loop:
     """A loop whose clock is stopped unless waited."""
 
-    doing: Doing = field(default_factory=Doing)
+    doing: PresentWork = field(default_factory=PresentWork)
     states: set[str] = field(default_factory=lambda: {"running"})
     now_ms: float = 0.0
     ended: list[str] = field(default_factory=list)
@@ -88,7 +88,7 @@ def test_a_process_that_was_stopped_did_not_hang() -> None:
 
 
 def test_work_within_work_leaves_the_outer_unit() -> None:
-    doing = Doing()
+    doing = PresentWork()
     with doing.of("outer"):
         with doing.of("inner"):
             assert doing.unit == "inner"
@@ -99,11 +99,11 @@ def test_work_within_work_leaves_the_outer_unit() -> None:
 def test_a_process_that_hangs_ends_and_says_where_every_thread_stood() -> None:
     program = (
         "import threading\n"
-        "from holdfast.services.hosting.doing import Doing\n"
+        "from holdfast.services.hosting.present_work import PresentWork\n"
         "from holdfast.services.hosting.watchdog import Watchdog\n"
         "def hangs_here():\n"
         "    threading.Event().wait()\n"
-        "doing = Doing()\n"
+        "doing = PresentWork()\n"
         "doing.warmed('j@1/u')\n"
         "Watchdog(doing, 0.6, lambda: {'running'}).start()\n"
         "with doing.of('j@1/u'):\n"

@@ -12,8 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from holdfast.services.cli.commands import app
-from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import text_of
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.expressions.parsing import compile_expression, computing, result_type
 from holdfast.services.kernel.functions import page
 from holdfast.services.kernel.functions.aggregates import AGGREGATES, EXAMPLE_ROWS

@@ -27,7 +27,7 @@ process's `__main__` only wait for the thread that imports."""
 BEFORE = {
     "worker/isolated/__main__.py": ("main", "serve"),
     "cli/whereabouts.py": ("connected", "opened"),
-    "cli/trying.py": ("_run", "LocalRun"),
+    "cli/trial.py": ("_run", "LocalRun"),
     "cli/init.py": ("_tried", "LocalRun"),
     "../holdfast/testing.py": ("__init__", "InMemoryCluster"),
     "process/fork_server.py": ("load", "niced"),
@@ -35,7 +35,7 @@ BEFORE = {
 """Functions that resolve before they call what has threads, or runs users' code, which may."""
 WITHOUT_POLARS = (
     "holdfast.services.node.daemon",
-    "holdfast.services.node.serving",
+    "holdfast.services.node.single_service",
     "holdfast.services.node.kafka.keeper",
     "holdfast.services.cli.commands",
 )

@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import PositionGone, Retriable
-from holdfast.services.log.faust.listening import follow, listen
+from holdfast.services.log.faust.heartbeat_listener import follow, listen
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Chunk
 

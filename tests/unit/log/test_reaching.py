@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from holdfast.services.cli.commands import app
 from holdfast.services.kernel.errors import CommandFailed
-from holdfast.services.log.kafka import listeners, reaching, requests
-from holdfast.services.log.kafka.reaching import reach
+from holdfast.services.log.kafka import listeners, requests
+from holdfast.services.log.kafka import reach as reaching
+from holdfast.services.log.kafka.reach import reach
 from tests.support.deadlines import HANG_S
 
 PATIENCE_S = 600

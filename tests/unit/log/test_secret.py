@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
+from holdfast.services.log.door import SecretDiffers, expect_secret
 from holdfast.services.log.kafka.client_settings import client_settings
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.log.opening import SecretDiffers, expect_secret
 from holdfast.services.log.protocol import Log
 from holdfast.services.log.seal.seal import Keyring
 from holdfast.services.log.seal.sealed import SealedLog

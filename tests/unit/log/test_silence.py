@@ -16,8 +16,8 @@ from holdfast.services.log.kafka.scan import Scanner
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.protocol import Chunk, Message
 from holdfast.services.log.silence import Silence
-from holdfast.services.view.reading import Watch
-from holdfast.services.view.tailing import read_topic
+from holdfast.services.view.reader import Watch
+from holdfast.services.view.tail import read_topic
 from tests.support.slow_log import ROWS, SlowLog
 
 ROOT = Path(__file__).parents[3]
@@ -25,7 +25,7 @@ WORK_S = 100 * ANSWER_S
 
 CLOCKS = {"monotonic", "time", "perf_counter", "monotonic_ns", "clock", "clock_s", "_clock", "_clock_s", "clock_ms"}
 ALLOWED = {
-    "services/client/writing.py:paced": "the rate of records counts the writing, which is the caller's",
+    "services/client/writer.py:paced": "the rate of records counts the writing, which is the caller's",
     "services/client/backups.py:back_up": "a schedule by the time of day, in which the caller's time passes too",
     "bench/measures/startup.py:measured": "a bench measures time",
     "bench/measures/disk.py:sampled": "a sample is due by the time since the start, whatever the caller takes",

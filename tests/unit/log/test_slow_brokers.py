@@ -12,11 +12,11 @@ import pytest
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.kernel.errors import Forbidden, Retriable
 from holdfast.services.log.answers import Moved
+from holdfast.services.log.kafka import first_answers
 from holdfast.services.log.kafka import requests as kafka_requests
-from holdfast.services.log.kafka import starting
 from holdfast.services.log.kafka.client import ANSWER_S
+from holdfast.services.log.kafka.first_answers import START_S, await_answers
 from holdfast.services.log.kafka.requests import FIRST_PATIENCE_S, Requests
-from holdfast.services.log.kafka.starting import START_S, await_answers
 from holdfast.services.log.protocol import Log
 
 
@@ -109,7 +109,7 @@ def starts(monkeypatch: pytest.MonkeyPatch, answer: Callable[[float], None]) -> 
         clock.now_s += 1.0
         answer(clock.now_s)
 
-    monkeypatch.setattr(starting, "time", SimpleNamespace(monotonic=lambda: clock.now_s, sleep=sleep))
+    monkeypatch.setattr(first_answers, "time", SimpleNamespace(monotonic=lambda: clock.now_s, sleep=sleep))
     try:
         await_answers(cast(Log, SimpleNamespace(offsets=offsets)), ClusterTopics())
     except Retriable:

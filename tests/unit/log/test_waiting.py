@@ -13,8 +13,8 @@ from holdfast.services.kernel.errors import Retriable, TopicGone
 from holdfast.services.log.answers import Moved
 from holdfast.services.log.kafka.login import LoginRefused
 from holdfast.services.log.kafka.requests import Absent, NotAllowed
-from holdfast.services.log.kafka.waiting import WaitingLog
-from holdfast.services.log.late.expecting import ANSWER_S, Expecting
+from holdfast.services.log.kafka.waiting_log import WaitingLog
+from holdfast.services.log.late.expected_records import ANSWER_S, ExpectedRecords
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.log.patience import FIRST_WORD_S, LOOK_AGAIN_S, Patience, Wait
 from holdfast.services.log.protocol import Chunk, Message
@@ -192,11 +192,11 @@ class Silent:
         return []
 
 
-def expecting(log: MemoryLog, clock: Clock) -> Expecting:
-    return Expecting(WaitingLog(log, clock.patience()), Silent(clock), lambda: clock.now_s)  # type: ignore[arg-type]
+def expecting(log: MemoryLog, clock: Clock) -> ExpectedRecords:
+    return ExpectedRecords(WaitingLog(log, clock.patience()), Silent(clock), lambda: clock.now_s)  # type: ignore[arg-type]
 
 
-def poll(reading: Expecting, times: int) -> None:
+def poll(reading: ExpectedRecords, times: int) -> None:
     for _ in range(times):
         reading.poll([WHERE], 0.1)
 

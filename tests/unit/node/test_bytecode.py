@@ -78,7 +78,9 @@ def test_images_and_setup_compile_everything_with_our_own_sources() -> None:
     assert re.search(r"compileall -q -j 2 .*\.venv/lib services schemas holdfast bench ", setup)
 
 
-@pytest.mark.parametrize("module", ["holdfast.services.node.machine.processes", "holdfast.services.node.detaching"])
+@pytest.mark.parametrize(
+    "module", ["holdfast.services.node.machine.processes", "holdfast.services.node.detached_start"]
+)
 def test_each_way_to_start_a_process_goes_by_it(module: str) -> None:
     text = (ROOT / f"{module.replace('.', '/')}.py").read_text()
     assert "{**of_children(), " in text

@@ -20,9 +20,9 @@ from holdfast.services.node.kafka.keeper import BrokerKeeper, BrokerReturned
 from holdfast.services.node.machine import disk
 from holdfast.services.node.machine.disk import Disk, put, shortage
 from holdfast.services.node.machine.log_limits import LogLimits
+from holdfast.services.node.machine.messages import say
 from holdfast.services.node.machine.processes import Child, open_log
 from holdfast.services.node.machine.restarts import Restarts
-from holdfast.services.node.machine.saying import say
 from holdfast.services.node.members.members import Member
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.start import StartFailed

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.services.node.kafka.fencing import NotFenced, await_fenced, is_fenced, lone_controller
+from holdfast.services.node.kafka.fence import NotFenced, await_fenced, is_fenced, lone_controller
 
 REGISTERED = (
     "ClusterControlManager: Replayed initial RegisterBrokerRecord for broker 1: RegisterBrokerRecord(brokerId=1, "

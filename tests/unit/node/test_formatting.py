@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from holdfast.services.node.kafka.formatting import IDENTITY, LEVELS, keep, new_id, write
+from holdfast.services.node.kafka.node_identity import IDENTITY, LEVELS, keep, new_id, write
 
 
 def identity(data: Path) -> dict[str, str]:

@@ -14,7 +14,7 @@ from holdfast.schemas import heartbeats, plans
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.node import serving
+from holdfast.services.node import single_service
 from holdfast.services.node.lineup import FAREWELL_S
 from holdfast.services.node.machine.artifacts import read_set
 from holdfast.services.node.members.clashes import Neighbours
@@ -56,7 +56,7 @@ def test_a_service_runs_alone_and_logs_where_its_parent_does(
 
 def test_a_parent_loads_no_library_that_computes() -> None:
     """It starts beside workers that lead, and loading takes a core from them."""
-    script = "import holdfast.services.node.serving, sys; "
+    script = "import holdfast.services.node.single_service, sys; "
     script += "sys.exit(bool({'polars', 'pyarrow', 'numpy'} & sys.modules.keys()))"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
@@ -174,14 +174,14 @@ def test_serve_waits_for_kafka_until_it_is_to_stop(tmp_path: Path, capsys: pytes
         return "nobody is there"
 
     with pytest.raises(Stopped):
-        serving._await(unreached, supervisor)
+        single_service._await(unreached, supervisor)
     assert capsys.readouterr().err.count("waits: nobody is there") == 1
 
 
 def test_serve_continues_once_kafka_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(single_service, "LOOK_AGAIN_S", 0.0)
     reasons = ["not yet", "not yet", ""]
-    serving._await(lambda: reasons.pop(0), serving_one(Service.WORKER, tmp_path))
+    single_service._await(lambda: reasons.pop(0), serving_one(Service.WORKER, tmp_path))
     assert reasons == []
 
 

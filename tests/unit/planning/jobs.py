@@ -10,7 +10,7 @@ from holdfast.schemas.plans import Plan, Problem
 from holdfast.schemas.topics import JobTopics
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators.catalogue import Stream
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.plan import make_plan
 
 GENERATION = "7-abcdef"

@@ -10,8 +10,8 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.schemas.savepoints import Start
 from holdfast.services.kernel.operators.catalogue import describe
-from holdfast.services.planning.carrying import carried, problems, rescaled
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.carried_state import carried, problems, rescaled
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.plan import make_plan
 from tests.unit.planning import jobs
 

@@ -9,8 +9,8 @@ import pytest
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.operators.catalogue import Stream
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.unit.planning.jobs import describe, job, plan, problems, query, source
 
 COUNT = {"aggregate": {"n": "count()"}, "key": ["x"], "input": "s"}

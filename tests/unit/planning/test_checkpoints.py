@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.schemas.job_settings import CheckpointSettings
 from holdfast.services.decisions.policies import READ
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from holdfast.services.worker.checkpoint.policies.catalogue import POLICIES
 from tests.unit.planning.jobs import job, problems
 

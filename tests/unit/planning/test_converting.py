@@ -11,8 +11,8 @@ import pytest
 from holdfast.schemas.decided import Id
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Plan
-from holdfast.services.planning.converting import to_python, to_yaml
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.conversion import to_python, to_yaml
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 ROOT = Path(__file__).parents[3]

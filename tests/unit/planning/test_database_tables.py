@@ -9,12 +9,12 @@ import pytest
 from msgspec import structs
 
 from holdfast.schemas.jobs import JobSpec
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.client.local_run import complete
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.plans.soundness import unsound
 from holdfast.services.planning import user_topics
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.worker.sinks import databases
 from tests.unit.planning.test_files import JOB, plan_of, problems, through_a_kill
 

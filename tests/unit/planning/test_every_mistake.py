@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 
 FIELDS = {"v": "int", "w": "float?", "s": "string", "t": "timestamp", "b": "bool"}
 

@@ -10,9 +10,9 @@ import pytest
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan, Problem
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
+from holdfast.services.planning.plain_data import read
 from holdfast.services.planning.plan import make_plan
-from holdfast.services.planning.reading import read
 from tests.unit.planning.jobs import GENERATION, routes, units
 
 EXAMPLE = Path(__file__).parents[2] / "support" / "jobs" / "flight-delays.yaml"

@@ -14,12 +14,12 @@ from msgspec import structs
 from holdfast.schemas.delivered import Delivered, decode, encode
 from holdfast.schemas.jobs import JobSpec
 from holdfast.schemas.plans import Plan
-from holdfast.services.audit.replaying import replay
+from holdfast.services.audit.replay import replay
 from holdfast.services.client.local_run import complete
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.plans.soundness import unsound
 from holdfast.services.planning import user_topics
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.worker.sinks import folders
 from tests.support.memory_cluster import MemoryCluster
 from tests.unit.planning.jobs import plan

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast.schemas.job_operators import OPERATORS
 from holdfast.services.planning import foreign_words
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.unit.planning.jobs import job, problems
 
 

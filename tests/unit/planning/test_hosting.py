@@ -9,7 +9,7 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import MICRO_BATCH, REAL_TIME, Plan, decode, encode
 from holdfast.services.kernel.operators.catalogue import Stream
 from holdfast.services.kernel.plans.layout import commit_logs, data_topics, unit_layouts
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.plan import make_plan
 from holdfast.services.planning.spark_settings import ALLOWED
 from tests.unit.planning.jobs import GENERATION, TOPICS, job, plan, problems, query, routes, source, units

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning import nodes
-from holdfast.services.planning.reading import MAX_CHARACTERS, read
+from holdfast.services.planning.plain_data import MAX_CHARACTERS, read
 from tests.support.examples import examples
 
 pytestmark = pytest.mark.skipif(not yaml.__with_libyaml__, reason="PyYAML is built without libyaml")

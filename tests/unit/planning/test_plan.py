@@ -11,7 +11,7 @@ from holdfast.schemas.plans import Problem
 from holdfast.schemas.topics import JobTopics, Partition
 from holdfast.services.kernel.operators import catalogue
 from holdfast.services.kernel.plans.layout import LocalInput, RemoteInput, data_topics, readers, unit_layouts
-from holdfast.services.planning.rendering import sections, summary
+from holdfast.services.planning.description import sections, summary
 from tests.unit.planning.jobs import TOPICS, job, plan, problems, query, routes, source, units
 
 WINDOW = {"size_s": 60}

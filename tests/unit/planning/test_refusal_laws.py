@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.plans import Problem
 from holdfast.services.kernel.errors import JobRejected
-from holdfast.services.planning.loading import interpret, load
-from holdfast.services.planning.reading import read
+from holdfast.services.planning.loader import interpret, load
+from holdfast.services.planning.plain_data import read
 from tests.unit.planning.jobs import plan
 
 EXAMPLE = Path(__file__).parents[2] / "support" / "jobs" / "flight-delays.yaml"

@@ -14,7 +14,7 @@ from holdfast.services.cli.commands import app
 from holdfast.services.cli.replication import chart
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.kernel.fidelity.of_job import Rates, edge_rates, planned
-from holdfast.services.planning.replicating import predict
+from holdfast.services.planning.replication import predict
 from tests.support.topologies import without
 from tests.unit.planning.jobs import job, plan, query, source
 

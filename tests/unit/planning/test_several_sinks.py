@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.topics import Partition
-from holdfast.services.audit.replaying import replay
-from holdfast.services.client.planning import missing_topics, plan
-from holdfast.services.client.registering import with_schemas
+from holdfast.services.audit.replay import replay
+from holdfast.services.client.planned_job import missing_topics, plan
+from holdfast.services.client.registration import with_schemas
 from holdfast.services.client.trials import attempt
 from holdfast.services.kernel.errors import CommandFailed, JobRejected
 from holdfast.services.log.kafka.registry import Registry
 from holdfast.services.log.patience import Patience
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.several_sinks import names, whole
 from holdfast.services.planning.user_topics import named
 from holdfast.services.view.rows import sink_of, sinks_of

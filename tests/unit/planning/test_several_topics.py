@@ -12,7 +12,7 @@ from holdfast.services.client.in_memory_cluster import InMemoryCluster
 from holdfast.services.client.local_run import complete, of_files
 from holdfast.services.kernel.errors import JobRejected
 from holdfast.services.planning import several_topics
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from tests.unit.planning.jobs import job, plan
 
 PRESENT = {"a.1": 2, "a.2": 1, "b": 1, "out": 1, "holdfast.x": 1}

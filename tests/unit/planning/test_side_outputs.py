@@ -13,7 +13,7 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.services.kernel.operators.user_output import OutputError, SeveralShapes
 from holdfast.services.planning import side_outputs
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.plan import make_plan
 from tests.unit.planning.jobs import GENERATION, job
 

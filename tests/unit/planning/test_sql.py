@@ -14,12 +14,12 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
 from holdfast.services.client.trials import attempt
 from holdfast.services.kernel.functions import catalogue as functions
-from holdfast.services.planning.converting import to_python, to_yaml
+from holdfast.services.planning.conversion import to_python, to_yaml
+from holdfast.services.planning.description import became, written_out
 from holdfast.services.planning.drawing import svg
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
+from holdfast.services.planning.plain_data import read
 from holdfast.services.planning.plan import make_plan
-from holdfast.services.planning.reading import read
-from holdfast.services.planning.rendering import became, written_out
 from tests.unit.planning.jobs import GENERATION
 
 SOURCES = read(

@@ -14,8 +14,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from holdfast import Job, query, source, sql
-from holdfast.services.planning.reading import read
-from holdfast.services.planning.rendering import became
+from holdfast.services.planning.description import became
+from holdfast.services.planning.plain_data import read
 from holdfast.services.planning.sql import whole
 
 duckdb: Any = pytest.importorskip("duckdb")
@@ -270,7 +270,7 @@ def of_duckdb(text: str, frames: dict[str, pl.DataFrame]) -> pl.DataFrame:
 
 
 def test_check_prints_what_the_query_became() -> None:
-    from holdfast.services.client.planning import plan
+    from holdfast.services.client.planned_job import plan
 
     written = job(CASES["tumbling"][0])
     made = became(written, plan(written, None, "holdfast", []))

@@ -8,8 +8,8 @@ import pytest
 
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.operators import catalogue
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.unit.planning.jobs import job, plan, problems, query, routes, source
 
 BESIDE = {"join": {"left": "s", "right": "t", "on": ["x"]}}

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import Plan
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 from tests.unit.planning.jobs import GENERATION, job, plan, query, source
 

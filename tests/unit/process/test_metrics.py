@@ -30,9 +30,9 @@ from holdfast.services.node.machine.metrics_ports import MetricsPorts
 from holdfast.services.node.machine.ports import choose_pair
 from holdfast.services.node.settings import Settings
 from holdfast.services.node.supervisor import Supervisor
-from holdfast.services.process.asking import Asking
 from holdfast.services.process.metrics import OF_PROCESSES, Metric, Sample, of_process, of_refusals
 from holdfast.services.process.metrics_server import registry_of, serve
+from holdfast.services.process.repeated_question import RepeatedQuestion
 from holdfast.services.recovery.meters import OF_RECOVERY
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
@@ -140,12 +140,12 @@ def test_a_scrape_says_how_far_a_job_is_behind_the_end_of_its_topics() -> None:
 
 def test_a_scrape_waits_no_longer_for_kafka_than_a_prometheus_does_for_it() -> None:
     answers: Queue[int] = Queue()
-    asking = Asking(answers.get, wait_s=0.01)
+    asking = RepeatedQuestion(answers.get, wait_s=0.01)
     for _ in range(3):
         with pytest.raises(Retriable, match="not answered within"):
             asking.get()
     answers.put(7)
-    patient = Asking(lambda: 8, wait_s=60)
+    patient = RepeatedQuestion(lambda: 8, wait_s=60)
     assert patient.get() == 8
     assert sum(thread.name == "asking" for thread in threading.enumerate()) <= 1, "one question is under way at most"
 

@@ -130,7 +130,7 @@ def test_many_units_make_snapshots_seldom_and_what_was_not_appended_is_due_again
 
 
 def test_a_snapshot_too_large_for_kafka_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdfast.services.recovery.snapshotting.MAX_BYTES", 10)
+    monkeypatch.setattr("holdfast.services.recovery.assignment_snapshots.MAX_BYTES", 10)
     cluster = Cluster()
     cluster.change(50)
     assert cluster.snapshots() == []

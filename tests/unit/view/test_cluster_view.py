@@ -14,7 +14,7 @@ from holdfast.schemas.outages import Outage
 from holdfast.schemas.plans import Ended, OperatorPlan, Plan, Problem, Rejection, Skip, Status, UnitPlan
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics
-from holdfast.services.cli.looking import status_parts
+from holdfast.services.cli.status import status_parts
 from holdfast.services.view.cluster import ClusterView
 from holdfast.services.view.protection import said
 from holdfast.services.view.workers import natural

@@ -10,8 +10,8 @@ from holdfast.schemas.costs import Costs, TentativeCounts
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.schemas.plans import QueryState
 from holdfast.services.cli.costs import draw_costs
-from holdfast.services.cli.looking import status_parts
-from holdfast.services.cli.watching import line_of
+from holdfast.services.cli.status import status_parts
+from holdfast.services.cli.watch import line_of
 from holdfast.services.view.costs import RATE_MS, JobCosts, Recovery, _workers
 from holdfast.services.view.latencies import WINDOW_MS
 from holdfast.services.view.lines import Uncorrected

@@ -8,9 +8,9 @@ import pytest
 from holdfast.schemas.assignments import PRIMARY, Change, Copy
 from holdfast.schemas.events import Alternative, Event
 from holdfast.schemas.heartbeats import CopyState, Heartbeat
-from holdfast.services.cli.explaining import _draw
+from holdfast.services.cli.explanations import _draw
 from holdfast.services.recovery.core.unit.facts.schemes import Rung
-from holdfast.services.view.explaining import Explanation, explain
+from holdfast.services.view.explanations import Explanation, explain
 from tests.unit.recovery.test_adaptive import costs
 from tests.unit.recovery.world import UNIT, plan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from holdfast.services.cli.explaining import _draw_incident
+from holdfast.services.cli.explanations import _draw_incident
 from holdfast.services.view.incidents import IncidentLine, incident_line
 from holdfast.services.view.lines import CopyLine, UnitLine
 from tests.unit.recovery.hashtags import arrive, hashtags, incident, key, kill_eight, ten_workers

@@ -10,7 +10,7 @@ from holdfast.schemas.plans import Ended, Plan, UnitPlan
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.kernel.errors import CommandFailed
 from holdfast.services.view.cluster import ClusterView
-from holdfast.services.view.reading import named_job, running_job, running_unit
+from holdfast.services.view.reader import named_job, running_job, running_unit
 
 TOPICS = ClusterTopics("t")
 PLAN = Plan(

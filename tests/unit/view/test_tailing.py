@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import Retriable
-from holdfast.services.view.tailing import read_topic, read_topics
+from holdfast.services.view.tail import read_topic, read_topics
 from tests.support.slow_log import ROWS, SlowLog
 
 IDLE_S = 1.0

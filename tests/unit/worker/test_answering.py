@@ -11,8 +11,8 @@ from holdfast.schemas.answers import Answer
 from holdfast.schemas.cuts import Answered
 from holdfast.schemas.decided import Id
 from holdfast.services.decisions.answers import MOST_PARTS, Answers
-from holdfast.services.worker.core.answering import AnsweringView, Step, next_step, pause_ms
-from holdfast.services.worker.unit.answering import MOST_BYTES, PART_BYTES
+from holdfast.services.worker.core.answer_steps import AnsweringView, Step, next_step, pause_ms
+from holdfast.services.worker.unit.user_code.user_answers import MOST_BYTES, PART_BYTES
 
 ASKS = AnsweringView(
     leads=True, announced=True, announcing=True, busy=False, made=False, failures=0, again_ms=0, now_ms=1,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from holdfast.services.worker.core.counting import SELDOM_STILL_MS, STILL_MS, Counting
-from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
+from holdfast.services.worker.core.counting_units import SELDOM_STILL_MS, STILL_MS, CountingUnits
+from holdfast.services.worker.core.cut_rhythm import MAX_LEAD_BATCHES
 
 BELOW = {"s": frozenset({"a", "b", "c"}), "a": frozenset({"b"}), "b": frozenset[str](), "c": frozenset[str]()}
 """s feeds a and c, a feeds b."""
@@ -15,7 +15,7 @@ class Job:
     """Seen by the unit s. gone: units without a place."""
 
     def __init__(self) -> None:
-        self.counting = Counting(BELOW)
+        self.counting = CountingUnits(BELOW)
         self.processed = dict.fromkeys(BELOW, 100)
         self.newest, self.now_ms = 100, 0.0
         self.gone: Collection[str] = ()

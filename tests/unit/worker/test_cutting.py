@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.worker.core.cutting import (
+from holdfast.services.worker.core.cut_rhythm import (
     FULL_LOOK_MS,
     IDLE_CUT_MS,
     LOOK_MS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holdfast.schemas.cuts import NO_WATERMARK
-from holdfast.services.worker.core.idling import Idling, Question, Standing
+from holdfast.services.worker.core.idle_partitions import IdlePartitions, Question, Standing
 
 AFTER_MS, CLOSE_MS = 1_000, 5_000
 CLOSING = 10_000
@@ -14,7 +14,7 @@ class Task:
 
     def __init__(self, idle_after_ms: float | None = AFTER_MS, close_after_ms: float | None = None) -> None:
         self.now_ms = 0.0
-        self.idling = Idling(idle_after_ms, close_after_ms, self.now_ms)
+        self.idling = IdlePartitions(idle_after_ms, close_after_ms, self.now_ms)
         self.watermarks = {0: NO_WATERMARK, 1: NO_WATERMARK}
         self.ends = {0: 0, 1: 0}
 

@@ -38,8 +38,8 @@ from holdfast.services.worker.isolated import messages
 from holdfast.services.worker.isolated.code import MOST_CRASHES, CodeCrashed, IsolatedCode
 from holdfast.services.worker.isolated.code_process import CodeProcess
 from holdfast.services.worker.isolated.isolation import Isolation
-from holdfast.services.worker.unit import tentative_code
-from holdfast.services.worker.unit.tentative_code import LineCode
+from holdfast.services.worker.unit.tentative import line_code as tentative_code
+from holdfast.services.worker.unit.tentative.line_code import LineCode
 from tests.support.deadlines import HANG_S
 from tests.support.isolated import FIELDS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.services.kernel.protection.expected import Protected
-from holdfast.services.kernel.protection.merging import merged
+from holdfast.services.kernel.protection.merged_captures import merged
 from holdfast.services.worker.checkpoint.policies.idle import Capture, Paste
 from holdfast.services.worker.checkpoint.policies.idle_minmax import IdleMinMax, choose
 from holdfast.services.worker.checkpoint.policies.policy import Kind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.services.worker.core.cutting import Rhythm
-from holdfast.services.worker.core.pacing import (
+from holdfast.services.worker.core.cut_rhythm import Rhythm
+from holdfast.services.worker.core.pace import (
     DELIVERY_MS,
     GAPS,
     MOST_MS,

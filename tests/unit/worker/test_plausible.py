@@ -13,8 +13,8 @@ from holdfast.schemas.delivered import Delivered
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.worker.core.cutting import MAX_LEAD_BATCHES
-from holdfast.services.worker.core.trimming import acknowledged
+from holdfast.services.worker.core.cut_rhythm import MAX_LEAD_BATCHES
+from holdfast.services.worker.core.trim_limit import acknowledged
 from holdfast.services.worker.host.job import TAKEN_BACK_BATCHES, JobView
 from holdfast.services.worker.sinks.position import Positions
 from tests.support.memory_cluster import MemoryCluster

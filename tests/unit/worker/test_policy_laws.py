@@ -35,7 +35,8 @@ class Unit(Timed):
 
 @dataclass
 class Worker:
-    """Turns of a loop over units, as services/worker/unit/running.py orders them: process, capture, encode, paste."""
+    """Turns of a loop over units, in the order of services/worker/unit/turns/running_copy.py: process, capture, encode,
+    paste."""
 
     random: Random
     units: dict[str, Unit]

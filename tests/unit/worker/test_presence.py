@@ -7,7 +7,7 @@ from holdfast.schemas.assignments import PRIMARY, Assignment, Change, Copy
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, HeartbeatRecord
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.hosting.blocking import Inline
+from holdfast.services.hosting.blocking_calls import Inline
 from holdfast.services.log.memory import MemoryLog
 from holdfast.services.worker.host.presence import SILENT_MS, Presence
 from holdfast.services.worker.process.subscriptions import SharedReader

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.schemas.cuts import Leading, Raised, RaisedRows, TaskRaised
 from holdfast.schemas.decided import Id
-from holdfast.services.worker.core.raising import RaisingView, Step, next_step
+from holdfast.services.worker.core.raise_steps import RaisingView, Step, next_step
 
 OURS, THEIRS = Id("a", 1), Id("b", 2)
 FOUND = {"checked-0": TaskRaised((RaisedRows(3, 4, 0),), ("no",))}

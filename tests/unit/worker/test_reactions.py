@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.services import kernel, log, worker
-from holdfast.services.controller import drafting
+from holdfast.services.controller import drafter
 from holdfast.services.kernel.errors import CommandFailed, HoldfastError, JobRejected, Retriable
 from holdfast.services.recovery.core.unit.facts import crashes
 from holdfast.services.recovery.core.unit.rules.blame import PAUSE_US
@@ -52,7 +52,7 @@ def test_the_page_says_how_often() -> None:
     counts = [int(row[1]) for row in tables()[2]]
     assert counts == [
         MAX_REBUILDS, crashes.MOST_FAULTS, crashes.MOST_CRASHES, code.MOST_CRASHES, spark.MAX_FAILURES,
-        drafting.MOST_ERRORS,
+        drafter.MOST_ERRORS,
     ]  # fmt: skip
     assert f"a pause of {PAUSE_US // 1_000_000} s" in TEXT
     assert f"counts for {crashes.LOADING_MS // 60_000} minutes" in TEXT

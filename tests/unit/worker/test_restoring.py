@@ -12,7 +12,7 @@ from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.kernel.errors import StateCorrupted
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.log.memory import MemoryLog
-from holdfast.services.worker.checkpoint.restoring import MAX_LOOKS, rebuild
+from holdfast.services.worker.checkpoint.restore import MAX_LOOKS, rebuild
 
 WHERE = Partition("checkpoints", 0)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import Partition
-from holdfast.services.worker.core.cutting import MOST_STEPS, Lead
+from holdfast.services.worker.core.cut_rhythm import MOST_STEPS, Lead
 from holdfast.services.worker.core.retained import LONG_MS, Bound, Retained
-from holdfast.services.worker.core.trimming import later
+from holdfast.services.worker.core.trim_limit import later
 
 ONE, TWO = Partition("data", 0), Partition("data", 1)
 READERS = {ONE: ("fine-0", "poor-0"), TWO: ("fine-1",)}

@@ -9,7 +9,7 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import Partition, TopicSpec
 from holdfast.services.decisions.shares import beginning
-from holdfast.services.hosting.blocking import Inline
+from holdfast.services.hosting.blocking_calls import Inline
 from holdfast.services.kernel.codecs.fields import DELETED
 from holdfast.services.kernel.plans.layout import SourceShare, TaskLayout
 from holdfast.services.log.memory import MemoryLog

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.services.worker.unit.steps import Steps
+from holdfast.services.worker.unit.facts.steps import Steps
 
 
 def test_the_longest_of_each_is_kept_until_it_is_told() -> None:

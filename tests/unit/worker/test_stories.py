@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.schemas.assignments import PRIMARY, Flags
-from holdfast.services.worker.core import checkpointing as runs
+from holdfast.services.worker.core import checkpoint_run as runs
 from holdfast.services.worker.core import lifecycle as life
 from tests.support.golden import golden
 
@@ -55,7 +55,7 @@ def test_a_copy_lives_as_its_story_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_a_checkpoint_run_goes_as_its_story_says(name: str) -> None:
-    core = runs.Checkpointing()
+    core = runs.CheckpointRun()
     for event in RUNS[name]:
         core.handle(event)
     assert core.story == golden(__file__, name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holdfast.services.worker.unit.takeover import GIVEN_UP_MS, Takeover
+from holdfast.services.worker.unit.facts.takeover import GIVEN_UP_MS, Takeover
 
 
 @dataclass

@@ -17,7 +17,7 @@ from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.delivered import decode
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.hosting.blocking import Inline
+from holdfast.services.hosting.blocking_calls import Inline
 from holdfast.services.kernel.dataflow.unit import SinkRows
 from holdfast.services.kernel.errors import Refused
 from holdfast.services.kernel.plans.layout import TaskLayout

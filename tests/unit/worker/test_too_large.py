@@ -14,9 +14,9 @@ import pytest
 from holdfast.schemas.dead_letters import MAX_RAW_BYTES, DeadLetter, decode
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.schemas.topics import ClusterTopics, Partition, TopicSpec
-from holdfast.services.audit.comparing import Comparison, Counts
-from holdfast.services.audit.computing import Row
-from holdfast.services.hosting.blocking import Inline
+from holdfast.services.audit.comparison import Comparison, Counts
+from holdfast.services.audit.recomputation import Row
+from holdfast.services.hosting.blocking_calls import Inline
 from holdfast.services.kernel.codecs.arrow_records import halves
 from holdfast.services.kernel.dataflow.sink_records import sink_records
 from holdfast.services.kernel.dataflow.unit import SinkRows

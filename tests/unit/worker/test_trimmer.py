@@ -7,8 +7,8 @@ from typing import Any
 
 from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.checkpoint_log import CheckpointLog
-from holdfast.services.hosting.blocking import Call, Done
-from holdfast.services.worker.unit.trimmer import ANCHOR_MS, OUTPUT_MS, PATIENCE, Trimmer
+from holdfast.services.hosting.blocking_calls import Call, Done
+from holdfast.services.worker.unit.checkpoints.trimmer import ANCHOR_MS, OUTPUT_MS, PATIENCE, Trimmer
 
 P, Q = Partition("data", 0), Partition("data", 1)
 

@@ -7,7 +7,7 @@ from holdfast.schemas.checkpoints import Position
 from holdfast.schemas.progress import Progress
 from holdfast.schemas.topics import ClusterTopics, Partition
 from holdfast.services.decisions.assigned import Assigned
-from holdfast.services.worker.core.trimming import acknowledged, consumed, later
+from holdfast.services.worker.core.trim_limit import acknowledged, consumed, later
 from holdfast.services.worker.host.job import JobView
 from tests.unit.planning import jobs
 

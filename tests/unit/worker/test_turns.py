@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from holdfast.services.worker.unit.turns import Task, Turns, Watched, never
+from holdfast.services.worker.unit.turns.turns import Task, Turns, Watched, never
 
 
 class Copy:

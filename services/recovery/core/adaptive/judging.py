@@ -26,7 +26,8 @@ MOST_UNMATCHED = 64
 """Largest number of reports of copies kept until their record is read."""
 
 RECOVERED = "recovered"
-"""The phase of a copy's report that ends when the copy is as far as its predecessor was (worker/unit/takeover.py)."""
+"""The phase of a copy's report that ends when the copy is as far as its predecessor was
+(worker/unit/facts/takeover.py)."""
 
 
 @dataclass(frozen=True, slots=True)

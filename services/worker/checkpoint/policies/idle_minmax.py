@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 
 from holdfast.services.kernel.protection.expected import Protected, of_groups, of_unit, of_workers, reduced_by_capture
-from holdfast.services.kernel.protection.merging import merged
+from holdfast.services.kernel.protection.merged_captures import merged
 from holdfast.services.worker.checkpoint.policies.idle import Capture, Idle, Paste, Units, oldest
 from holdfast.services.worker.checkpoint.policies.policy import Kind, UnitView
 

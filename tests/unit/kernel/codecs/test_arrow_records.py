@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from holdfast.schemas.plans import OperatorPlan
 from holdfast.services.kernel.codecs import arrow_records, keys
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, UnfitRecord, encode_arrow
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import TIME
 from holdfast.services.kernel.dataflow.sink_records import json_rows, sink_records
 from holdfast.services.kernel.plans.layout import TaskLayout

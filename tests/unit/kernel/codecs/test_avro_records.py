@@ -15,7 +15,7 @@ import fastavro
 import pytest
 
 from holdfast.services.kernel.codecs.avro_schemas import NoSchema, fields, parse
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import nullable
 from holdfast.services.kernel.codecs.maps import entries
 from tests.support.avro import Known, avro, framed, record

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.services.kernel.codecs.avro_writing import encode_avro
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.avro_encoder import encode_avro
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import optional, schema
 from holdfast.services.kernel.codecs.json_schemas import fields as json_fields
 from holdfast.services.kernel.codecs.sink_schemas import names, schema_of

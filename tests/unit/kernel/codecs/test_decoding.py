@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.csv_form import CsvForm
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 from holdfast.services.kernel.codecs.fields import TIME, schema, with_time
 
 FIELDS = {

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from holdfast.schemas.plans import OperatorPlan
-from holdfast.services.kernel.codecs.decoding import Decoded
+from holdfast.services.kernel.codecs.decoder import Decoded
 from holdfast.services.kernel.codecs.deletions import Deletions
 from holdfast.services.kernel.codecs.fields import DELETED, TIME
 from holdfast.services.kernel.dataflow.source_records import SourceDecoder

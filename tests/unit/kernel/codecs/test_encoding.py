@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs.arrow_records import ArrowReader, encode_arrow
-from holdfast.services.kernel.codecs.decoding import Decoder
-from holdfast.services.kernel.codecs.encoding import encode_json, keys
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import schema, with_time
+from holdfast.services.kernel.codecs.json_encoder import encode_json, keys
 from holdfast.services.kernel.codecs.timestamps import NEWEST_US, OLDEST_US
 from tests.support.examples import examples
 

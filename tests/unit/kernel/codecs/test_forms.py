@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.deletions import Deletions
 
 FIELDS = {

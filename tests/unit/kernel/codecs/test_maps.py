@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 
 from holdfast import dicts_of, map_column
 from holdfast.services.kernel.codecs import avro_schemas, json_schemas, protobuf_schemas
-from holdfast.services.kernel.codecs.avro_writing import encode_avro
-from holdfast.services.kernel.codecs.decoding import Decoder
-from holdfast.services.kernel.codecs.encoding import encode_json
+from holdfast.services.kernel.codecs.avro_encoder import encode_avro
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import dtype, optional, schema, text_of
 from holdfast.services.kernel.codecs.frames import RowCodec
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.codecs.maps import KEY, is_map
+from holdfast.services.kernel.codecs.protobuf_encoder import encode_protobuf
 from holdfast.services.kernel.codecs.protobuf_messages import extended, message_schema, paths
-from holdfast.services.kernel.codecs.protobuf_writing import encode_protobuf
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from holdfast.services.kernel.codecs.sink_schemas import schema_of
 from tests.support.avro import Known, avro, framed, record

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast import Job, query, source
-from holdfast.services.client.feeding import Feed
+from holdfast.services.client.feed import Feed
 from holdfast.services.client.unusable import UnusableFile
-from holdfast.services.kernel.codecs.decoding import Decoder
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.kernel.codecs.decoder import Decoder
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.support.examples import examples
 
 some = st.one_of(st.none(), st.binary(max_size=6), st.text(max_size=6).map(str.encode), st.just(b"\xef\xbb\xbfa"))

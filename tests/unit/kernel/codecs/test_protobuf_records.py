@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.codecs import protobuf_schemas
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 from holdfast.services.kernel.codecs.protobuf_schemas import message, parse
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from tests.support.avro import framed

@@ -14,11 +14,11 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.codecs.fields import optional, schema
+from holdfast.services.kernel.codecs.protobuf_encoder import encode_protobuf
 from holdfast.services.kernel.codecs.protobuf_messages import Unlike, extended, message_schema, paths, unlike_names
 from holdfast.services.kernel.codecs.protobuf_schemas import message, parse
-from holdfast.services.kernel.codecs.protobuf_writing import encode_protobuf
 from holdfast.services.kernel.codecs.registered import WriterSchema
 from tests.support.examples import examples
 from tests.unit.kernel.codecs.test_avro_writing import _INT, _ROW, _TIME, FIELDS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.services.kernel.codecs import json_schemas
-from holdfast.services.kernel.codecs.decoding import Decoder
+from holdfast.services.kernel.codecs.decoder import Decoder
 from holdfast.services.kernel.errors import StateCorrupted
 from tests.support.avro import Known, avro, framed, record
 

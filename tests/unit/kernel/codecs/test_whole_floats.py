@@ -7,7 +7,7 @@ import io
 import polars as pl
 import pytest
 
-from holdfast.services.kernel.codecs.decoding import Decoded, Decoder
+from holdfast.services.kernel.codecs.decoder import Decoded, Decoder
 
 FIELDS = {"a": "int?", "x": "float?", "s": "string?", "m": "decimal(10,2)?"}
 NOW = 1_700_000_000_000

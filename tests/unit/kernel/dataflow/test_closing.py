@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.schemas.cuts import NO_WATERMARK
-from holdfast.services.kernel.dataflow.closing import closing_us
+from holdfast.services.kernel.dataflow.last_watermark import closing_us
 from tests.support.memory_cluster import MemoryCluster
 
 S = 1_000_000

@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.leaps import Leap
-from holdfast.services.kernel.dataflow.leaping import Leaping
+from holdfast.services.kernel.dataflow.leaps import Leaps
 
 
 def of(times: list[int], size: int = 1000, least_us: int = 0) -> Leap | None:
-    leaping = Leaping("in", least_us)
+    leaping = Leaps("in", least_us)
     for start in range(0, len(times), size):
         part = np.asarray(times[start : start + size], dtype=np.int64)
         leaping.take(2, part, partial(add, 100 + start))

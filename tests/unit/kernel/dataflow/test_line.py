@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.schemas.frames import FLAG_END, FLAG_TENTATIVE
-from holdfast.services.kernel.dataflow import merging
+from holdfast.services.kernel.dataflow import input_partition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.dataflow.line import MAX_EARLY
-from holdfast.services.kernel.dataflow.merging import InputPartition
 from tests.support.examples import examples
 from tests.unit.kernel.dataflow.test_merging import content, frame, opened
 
@@ -104,7 +104,7 @@ def test_an_ended_writer_brings_nothing_and_holds_nothing_back() -> None:
 def test_frames_that_stable_has_no_room_for_reach_the_line_and_are_read_again_for_stable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(merging, "MAX_AHEAD_BATCHES", 2)
+    monkeypatch.setattr(input_partition, "MAX_AHEAD_BATCHES", 2)
     partition = opened()
     partition.begin_line(0)
     log = [frame(1, batch) for batch in range(1, 6)]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from holdfast.schemas.cuts import END_WATERMARK
 from holdfast.schemas.frames import FLAG_END, Header
-from holdfast.services.kernel.dataflow import merging
-from holdfast.services.kernel.dataflow.merging import InputPartition
+from holdfast.services.kernel.dataflow import input_partition
+from holdfast.services.kernel.dataflow.input_partition import InputPartition
 from holdfast.services.kernel.errors import Divergence, FramesMissing, StateCorrupted
 from tests.support.examples import examples
 
@@ -306,8 +306,8 @@ class Log:
     """A partition, and a copy that reads it, with room for few batches."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, batches: int = 4, size: int = 1_000) -> None:
-        monkeypatch.setattr(merging, "MAX_AHEAD_BATCHES", batches)
-        monkeypatch.setattr(merging, "MAX_AHEAD_BYTES", size)
+        monkeypatch.setattr(input_partition, "MAX_AHEAD_BATCHES", batches)
+        monkeypatch.setattr(input_partition, "MAX_AHEAD_BYTES", size)
         self.frames: list[bytes] = []
         self.next = self.reread = 0
         self.partition = opened()

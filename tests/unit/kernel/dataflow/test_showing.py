@@ -14,14 +14,14 @@ from holdfast.schemas.decided import Id
 from holdfast.schemas.heartbeats import DID_NOTHING
 from holdfast.schemas.topics import ClusterTopics
 from holdfast.services.kernel.codecs.fields import stream_schema
-from holdfast.services.kernel.dataflow.sending import Frames
-from holdfast.services.kernel.dataflow.showing import MASK, digest
+from holdfast.services.kernel.dataflow.effect_digest import MASK, digest
 from holdfast.services.kernel.dataflow.unit import Produced, Sent, SinkRows
+from holdfast.services.kernel.dataflow.unit_frames import Frames
 from holdfast.services.kernel.dataflow.walk import Walked
 from holdfast.services.kernel.plans.layout import UnitLayout, unit_layouts
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.store import StateStore
-from holdfast.services.planning.loading import load
+from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 JOB = """

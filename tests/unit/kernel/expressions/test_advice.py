@@ -19,8 +19,8 @@ from holdfast.services.kernel.expressions.parsing import (
 )
 from holdfast.services.kernel.functions.catalogue import AGGREGATE_BY_NAME
 from holdfast.services.kernel.operators import aggregate_texts
-from holdfast.services.planning.checking import check
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.check import check
+from holdfast.services.planning.loader import interpret
 from tests.support.mistakes import mistake
 
 FIELDS = {

@@ -17,8 +17,8 @@ from typing import Any
 import polars as pl
 import pytest
 
-from holdfast.services.kernel.codecs.encoding import encode_json
 from holdfast.services.kernel.codecs.fields import text_of
+from holdfast.services.kernel.codecs.json_encoder import encode_json
 from holdfast.services.kernel.codecs.maps import KEY, VALUE
 from holdfast.services.kernel.codecs.plain_values import within_calendar
 from holdfast.services.kernel.expressions.parsing import ExpressionError, compile_expression, computing, result_type

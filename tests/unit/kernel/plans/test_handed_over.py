@@ -22,7 +22,7 @@ from holdfast.services.kernel.operators.operator import TIME, BatchContext
 from holdfast.services.kernel.plans.handed_over import handed_over, split_by
 from holdfast.services.kernel.state.image import MemoryImage
 from holdfast.services.kernel.state.store import StateStore
-from holdfast.services.planning.loading import interpret
+from holdfast.services.planning.loader import interpret
 from holdfast.services.planning.plan import make_plan
 from tests.unit.planning import jobs
 

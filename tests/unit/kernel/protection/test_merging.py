@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.services.kernel.protection.expected import Protected
-from holdfast.services.kernel.protection.merging import ALIKE, merged
+from holdfast.services.kernel.protection.merged_captures import ALIKE, merged
 
 
 def unit(load: float, capture_ms: float, backup: str = "s2") -> Protected:

@@ -1,0 +1,1 @@
+"""Facts about one copy: its unit on this host, the view for a turn, steps and phases that are timed."""

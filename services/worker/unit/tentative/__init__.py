@@ -1,0 +1,1 @@
+"""The line of one copy: tentative batches on a fork, while upstream units are out."""

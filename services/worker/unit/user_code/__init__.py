@@ -1,0 +1,1 @@
+"""Users' code at one copy: answers that it awaits, and errors that it raises."""
