@@ -21,7 +21,7 @@ class GivingBack:
         self._trim, self._clock_s = trim or trimming(), clock_s
         self._last_s = clock_s()
 
-    def look(self) -> None:
+    def give_back_if_due(self) -> None:
         """Does a pass if EVERY_S seconds have passed since the last one."""
         now_s = self._clock_s()
         if now_s - self._last_s >= EVERY_S:

@@ -111,7 +111,7 @@ class Watchdog:
                 with suppress(Exception):  # faulthandler raises if stderr is no file
                     faulthandler.dump_traceback_later(last_s, exit=True)
             self.look()
-            self._giving_back.look()
+            self._giving_back.give_back_if_due()
 
 
 def end_process(cause: str) -> None:

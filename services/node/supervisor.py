@@ -184,7 +184,7 @@ class Supervisor:
                 looked_at_logs = time.monotonic()
                 self.disk.look()
                 if self._keeper is not None:
-                    self._keeper.look()
+                    self._keeper.end_deaf()
                 for member in self.members:
                     self.disk.tries(f"the log of {member.name}", member.bound_log)
                 self.disk.tries("the supervisor's log", self._bound_own_log)

@@ -74,7 +74,7 @@ class BrokerKeeper:
         """Notes that the broker runs again."""
         self._watch(broker)
 
-    def look(self) -> None:
+    def end_deaf(self) -> None:
         """Kills each broker whose process runs although its port has been closed for
         DEAF_S; called from time to time.
         """

@@ -70,7 +70,7 @@ class Applier:
         """Adds a valid run of another copy."""
         self._runs.append(run)
 
-    def look(self, now_ms: float) -> None:
+    def note_arrivals(self, now_ms: float) -> None:
         """Notes `now_ms` as the arrival time of the runs that were added since the last call."""
         self._read_ms.extend([now_ms] * (len(self._runs) - len(self._read_ms)))
 

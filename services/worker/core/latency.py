@@ -57,7 +57,7 @@ class Latency:
         before, self._processed = self._processed, batch
         return batch > before
 
-    def look(self, out: int, at_ms: int, arrivals: Iterable[Arrival]) -> None:
+    def note_out(self, out: int, at_ms: int, arrivals: Iterable[Arrival]) -> None:
         """Notes that all batches up to `out` have been out since `at_ms`, and counts the latencies of batches with a
         known arrival."""
         if out > self._out:

@@ -80,7 +80,7 @@ class LineState:
         if stable != self.stable:
             self.stable, self.since_ms = stable, now_ms
 
-    def look(self, view: LineView, now_ms: float) -> Do:
+    def next_action(self, view: LineView, now_ms: float) -> Do:
         """Chooses the next action and enters its state. The caller reports a finished batch with `processed`."""
         self.see(view.stable, now_ms)
         wanted = view.leads and bool(view.out) and view.out != self.banned

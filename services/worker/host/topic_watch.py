@@ -41,7 +41,7 @@ class TopicWatch:
     def of(self, topic: str, now_ms: float) -> Described | None:
         """The topic as of the last request; None before the first answer, and for a missing topic."""
         if topic not in self._looked_ms:
-            self.look()
+            self.ask_soon()
         self._looked_ms[topic] = now_ms
         return self._known.get(topic)
 
@@ -49,7 +49,7 @@ class TopicWatch:
         """True if Kafka has answered that the topic does not exist."""
         return topic in self._absent
 
-    def look(self) -> None:
+    def ask_soon(self) -> None:
         """Requests all topics in the next turn."""
         self._due_ms = -math.inf
 

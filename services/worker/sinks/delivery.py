@@ -99,7 +99,7 @@ class Delivery:
         self.ahead.offer(ahead)
         self._next()
 
-    def look(self, now_ms: float) -> None:
+    def commit_if_due(self, now_ms: float) -> None:
         """Commits the gathered rows if their time has come."""
         if now_ms >= self.due_ms:
             self._next()

@@ -51,7 +51,7 @@ class NoDelivery:
     def look_again(self, now_ms: float) -> None:
         """Does nothing, because no topic is missing."""
 
-    def look(self, now_ms: float) -> None:
+    def commit_if_due(self, now_ms: float) -> None:
         """Does nothing, because no row has gathered."""
 
     def hurry(self) -> None:

@@ -81,7 +81,7 @@ class CutTrimmer:
         """The clock time of the next check."""
         return self._look_ms if self._does and self._leads() else math.inf
 
-    def look(self, now_ms: float) -> None:
+    def trim_if_due(self, now_ms: float) -> None:
         """Writes a snapshot and trims, if they are due."""
         if now_ms < self.due_ms(now_ms):
             return

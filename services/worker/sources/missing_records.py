@@ -39,7 +39,7 @@ class Missing:
         """The clock time of the next check."""
         return math.inf if self._asking else self._since_ms + PATIENCE_MS
 
-    def look(self, batch: int, wanted: Callable[[], Mapping[Partition, int]], now_ms: float) -> None:
+    def ask_ends(self, batch: int, wanted: Callable[[], Mapping[Partition, int]], now_ms: float) -> None:
         """Requests the ends of partitions, beside the loop, when a batch has waited too long.
 
         Args:

@@ -78,7 +78,7 @@ class RetentionWatch:
         """The clock time of the next check."""
         return math.inf if self._asking or not self._watches else self._look_ms
 
-    def look(self, now_ms: float) -> None:
+    def ask_if_due(self, now_ms: float) -> None:
         """Sends a request if it is due."""
         if now_ms < self.due_ms(now_ms):
             return

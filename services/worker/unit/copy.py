@@ -133,7 +133,7 @@ class UnitCopy:
         if worked:
             self._rebuilds.forget()
         takeover = effects.takeover
-        if takeover is not None and takeover.look(running.condition, self._around.clock_ms()):
+        if takeover is not None and takeover.follow(running.condition, self._around.clock_ms()):
             self._spent.replay_ms = takeover.phases.get("replay")
             self.happened("unit-active", phases=takeover.phases)
             effects.takeover = None

@@ -85,5 +85,5 @@ def rows_skipped_without_a_record() -> AbstractContextManager[object]:
     def let_go(self: Any) -> bool | None:
         return self._processing.let_go(self._flags.send) if self._processing.held is not None else true(self)
 
-    true = RaisedErrors.look
-    return mock.patch.multiple(RaisedErrors, known=known, look=let_go)
+    true = RaisedErrors.take_steps
+    return mock.patch.multiple(RaisedErrors, known=known, take_steps=let_go)

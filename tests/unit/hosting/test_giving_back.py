@@ -44,7 +44,7 @@ def test_memory_is_given_back_once_in_a_while() -> None:
     now_s, given = 0.0, list[float]()
     giving = GivingBack(lambda: given.append(now_s), lambda: now_s)
     while now_s < 3 * EVERY_S:
-        giving.look()
+        giving.give_back_if_due()
         now_s += 1.0
     assert given == [EVERY_S, 2 * EVERY_S]
 

@@ -121,7 +121,7 @@ def looks_of(broker: ClosedPort, monkeypatch: pytest.MonkeyPatch, *times_s: floa
     keeper = BrokerKeeper(Brokers([broker]), Disk(broker.data_dir, print), threading.Event(), print)
     for at in times_s:
         monkeypatch.setattr(time, "monotonic", lambda at=at: at)
-        keeper.look()
+        keeper.end_deaf()
 
 
 def test_a_broker_whose_port_stays_closed_is_killed(hung: ClosedPort, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,7 +104,7 @@ class GapSkip:
             return math.inf
         return seen.now_ms if self._reached or self._intake.ready(self._processing.batch + 1) else math.inf
 
-    def look(self, seen: CopyView) -> None:
+    def skip(self, seen: CopyView) -> None:
         """Skips batches, and begins the marker behind the last one.
 
         Raises StateCorrupted if another copy's checkpoint came first; the copy then begins there.

@@ -141,7 +141,7 @@ class Checkpoints:
     def apply(self, seen: CopyView) -> None:
         """Applies pieces of other copies' runs."""
         applier = self.checkpointer.applier
-        applier.look(seen.now_ms)
+        applier.note_arrivals(seen.now_ms)
         if applier.waiting and self._scheduler.applies(self._key, seen.now_ms) and not seen.undecided:
             self.checkpointer.apply(seen.batch, suspended=seen.suspended)
 

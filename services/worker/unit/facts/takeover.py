@@ -58,7 +58,7 @@ class Takeover:
         """The takeover of a copy that has lost its state meanwhile."""
         return Takeover(self.placed_ms, before=lambda: self._target)
 
-    def look(self, working: TakeoverOwner, now_ms: float) -> bool:
+    def follow(self, working: TakeoverOwner, now_ms: float) -> bool:
         """Updates the phases; called in every turn with state. True when every phase has ended."""
         if self._running_ms is None:
             self._running_ms = now_ms

@@ -55,7 +55,7 @@ class Cuts:
         """Checks for records of a cut that do not arrive."""
         if self._waits(seen):
             batch = seen.batch + 1
-            self._missing.look(batch, lambda: self._intake.lacking(batch, seen.commits), seen.now_ms)
+            self._missing.ask_ends(batch, lambda: self._intake.lacking(batch, seen.commits), seen.now_ms)
 
     def due_ms(self, seen: CopyView) -> float:
         """The time at which a cut is due, as of the last proposals."""

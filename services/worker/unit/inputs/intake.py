@@ -105,7 +105,7 @@ class Intake:
             return False
         self._doubted[partition] = (cause, self._around.topics.asked + 1)
         self._around.topics.of(partition.topic, self._around.clock_ms())
-        self._around.topics.look()
+        self._around.topics.ask_soon()
         return True
 
     def settle_doubts(self, now_ms: float) -> None:

@@ -187,10 +187,10 @@ class Outputs:
         if self.outbox.error is not None:
             raise StateCorrupted(f"a frame could not be delivered: {self.outbox.error}")
 
-    def look(self, now_ms: float) -> None:
+    def deliver_if_due(self, now_ms: float) -> None:
         """Checks for a missing topic, and delivers rows that are due."""
         self.delivery.look_again(now_ms)
-        self.delivery.look(now_ms)
+        self.delivery.commit_if_due(now_ms)
 
 
 def _format(job: JobView) -> int:

@@ -17,7 +17,7 @@ class ResultWaits:
         self._latency = Latency(unit.spent, began) if unit.layout.unit.delivers else None
         self._sources = unit.job.cutting_units
 
-    def look(self, seen: CopyView) -> None:
+    def measure(self, seen: CopyView) -> None:
         """Measures after the other tasks of a turn. A batch is out when it is processed and its rows are committed."""
         if self._latency is None:
             return
@@ -31,4 +31,4 @@ class ResultWaits:
         known = self._job.progress
         sources = [known[unit] for unit in self._sources if unit in known]
         arrivals = [(one.unit, one.arrived, one.arrived_ms) for one in sources if one.arrived_ms]
-        self._latency.look(out, int(self._around.time_ms() - ago_ms), arrivals)
+        self._latency.note_out(out, int(self._around.time_ms() - ago_ms), arrivals)

@@ -71,14 +71,14 @@ class TentativeLine:
             return seen.now_ms
         return self._state.due_ms(line, seen.now_ms)
 
-    def look(self, seen: CopyView) -> None:
+    def advance(self, seen: CopyView) -> None:
         """Does at most one batch, because stable batches go first."""
         if not self._able:
             return
         self._state.see(seen.batch, seen.now_ms)
         if self._state.state is State.OFF and not self._out():
             return
-        match self._state.look(self._line_view(seen), seen.now_ms):
+        match self._state.next_action(self._line_view(seen), seen.now_ms):
             case Do.LISTEN:
                 self._intake.inputs.begin_line(seen.batch)
                 self._code.start(self._ban)

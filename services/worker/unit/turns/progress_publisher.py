@@ -67,7 +67,7 @@ class ProgressPublisher:
         done_now = self._processing.batch > self._looked
         return self._last_ms + (SELDOM_PROGRESS_MS if done_now else 2 * SELDOM_PROGRESS_MS)
 
-    def look(self, seen: CopyView) -> None:
+    def publish_if_due(self, seen: CopyView) -> None:
         """Publishes if it is due."""
         if seen.now_ms >= self.due_ms(seen):
             self.publish(seen.now_ms)

@@ -94,23 +94,23 @@ class RunningCopy:
             Task(
                 "deliver what has waited long enough",
                 lambda _: self.outputs.delivery.look_ms,
-                by_time(self.outputs.look),
+                by_time(self.outputs.deliver_if_due),
                 changes=True,
             ),
-            Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.look, changes=True),
-            Task("ask what users' code awaits", by_time(self._answering.due_ms), by_time(self._answering.look)),
+            Task("skip what a gap leaves out", self._skipping.due_ms, self._skipping.skip, changes=True),
+            Task("ask what users' code awaits", by_time(self._answering.due_ms), by_time(self._answering.take_steps)),
             Task("process", self._process_due, self._process, changes=True),
-            Task("work without what is out", self._line.due_ms, self._line.look),
+            Task("work without what is out", self._line.due_ms, self._line.advance),
             Task("ask for records that are cut and do not come", cuts.ask_due_ms, cuts.ask),
             Task("cut", cuts.due_ms, cuts.propose),
             Task("checkpoint", checks.due_ms, self._checkpoint, changes=True),
             Task("trim", checks.trim_due_ms, checks.trim),
-            Task("trim the cut log", by_time(cuts.trimmer.due_ms), by_time(cuts.trimmer.look)),
-            Task("see what retention keeps", by_time(cuts.retention.due_ms), by_time(cuts.retention.look)),
+            Task("trim the cut log", by_time(cuts.trimmer.due_ms), by_time(cuts.trimmer.trim_if_due)),
+            Task("see what retention keeps", by_time(cuts.retention.due_ms), by_time(cuts.retention.ask_if_due)),
             Task("apply another copy's checkpoint", checks.apply_due_ms, checks.apply, changes=True),
             Task("hold what comes too fast", never, lambda seen: self.intake.hold(seen.batch + 1, seen.suspended)),
-            Task("measure how long results take", never, waits.look),
-            Task("publish progress", self.publisher.due_ms, self.publisher.look),
+            Task("measure how long results take", never, waits.measure),
+            Task("publish progress", self.publisher.due_ms, self.publisher.publish_if_due),
             Task("end if a frame could not be delivered", never, by_time(self.outputs.look_at_frames)),
         )
 
@@ -189,7 +189,7 @@ class RunningCopy:
         self._look_at_raising(seen)
 
     def _look_at_raising(self, _: CopyView) -> None:
-        while (active := self.raising.look()) is not None:
+        while (active := self.raising.take_steps()) is not None:
             self._batch_done(active)
 
     def _batch_done(self, active: bool) -> None:

@@ -112,7 +112,7 @@ class RaisedErrors:
         """The time of the next step."""
         return now_ms if self._on and next_step(self._view())[0] is not Step.WAIT else math.inf
 
-    def look(self) -> bool | None:
+    def take_steps(self) -> bool | None:
         """Takes the steps that are due, up to the end of a held batch.
 
         Returns the result of `BatchProcessor.let_go`, or None if no batch has ended; then no step is left.

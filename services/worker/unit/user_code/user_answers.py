@@ -132,7 +132,7 @@ class UserAnswers:
             return now_ms
         return min((one.again_ms for _, one in steps if one.failures and not one.busy), default=math.inf)
 
-    def look(self, now_ms: float) -> None:
+    def take_steps(self, now_ms: float) -> None:
         """Takes all steps that are due. Raises InvalidRecord, and the errors of loading the code."""
         if self._failed:
             raise self._failed[0]
