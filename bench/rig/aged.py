@@ -21,13 +21,15 @@ from holdfast.services.controller.core.goals import RETIRE_AT
 from holdfast.services.decisions.jobs import EVERY as JOBS_EVERY
 from holdfast.services.decisions.jobs import MANY as JOBS_MANY
 from holdfast.services.decisions.jobs import Jobs, Submissions
-from holdfast.services.decisions.snapshots import SAFE_S, Pace, Trims
+from holdfast.services.decisions.snapshots import Pace, Trims
 from holdfast.services.decisions.standings import EVERY, MANY, Standings
 from holdfast.services.planning.loader import load
 from holdfast.services.planning.plan import make_plan
 
 UNITS = 40
 LONG_AGO_MS = 3_600_000
+SAFE_S = 600.0
+"""Time from reading a snapshot back to the trim to it, as HOLDFAST_TRIM_AFTER_S is by default."""
 JOBS_A_HOUR, TAKEOVERS_A_HOUR, COMMANDS_A_HOUR = 4, 60, 20
 _HOUR_US = 3_600_000_000
 _SUSPENDED = Flags(state="synced", process=False, send=False, commit=False, checkpoint_target=True)

@@ -11,25 +11,12 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any
 
 from holdfast.services.kernel.errors import USAGE, CommandFailed
 
 COMMAND = "pip install 'holdfast-streams[objectstore]'"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-
-
-class Place(Protocol):
-    """The part of a Path that savepoints need. Its methods raise OSError."""
-
-    @property
-    def name(self) -> str: ...
-    def __truediv__(self, name: str, /) -> Place: ...
-    def exists(self) -> bool: ...
-    def is_file(self) -> bool: ...
-    def is_dir(self) -> bool: ...
-    def read_bytes(self) -> bytes: ...
-    def unlink(self) -> None: ...
 
 
 class StorePlace:

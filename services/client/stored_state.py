@@ -35,8 +35,6 @@ from holdfast.services.worker.checkpoint.restore import Rebuilt, rebuild
 
 TRIES = 3
 """A checkpoint log may be trimmed while it is read."""
-MOST = 100_000
-"""Entries of one answer, at most."""
 
 
 class Asked(NamedTuple):

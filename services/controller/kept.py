@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from holdfast.schemas.topics import ClusterTopics, JobTopics, Partition
 from holdfast.services.log.protocol import Log
 
-DEAD_LETTERS = "dead-letters"
-
 
 @dataclass(frozen=True, slots=True)
 class KeptLetters:

@@ -16,8 +16,6 @@ from holdfast.schemas.topics import Partition
 
 MAX_BYTES = 8 * 1024 * 1024
 """A larger snapshot is not written: Kafka takes records of 16 MiB."""
-SAFE_S = 600.0
-"""Time from reading a snapshot back to the trim to it: readers that began below it have finished by then."""
 TRIM_EVERY_US = 60_000_000
 """Least time between two trims of one process."""
 

@@ -23,7 +23,6 @@ _DROPPED = 46
 _MAGNITUDE = np.int64(2**63 - 1)
 _INFINITE = 0x7FF0_0000_0000_0000
 _INT = np.dtype("<i8")
-_WIDTH = _INT.itemsize
 
 Memory = tuple[int, bytes, bytes]
 """The number of dropped binary digits; the values as ordered whole numbers, ascending; the count of each."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,8 +17,6 @@ from holdfast.services.planning.sql.lineage import Lineage
 from holdfast.services.planning.sql.names import MOST_LETTERS
 from holdfast.services.planning.sql.relation import Names, Relation, named
 from holdfast.services.planning.sql.statement import Fault, QueryRefused
-
-Describe = Callable[[str, Mapping[str, Any], Sequence[Stream]], Stream]
 
 
 class Chain:
