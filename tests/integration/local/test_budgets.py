@@ -12,26 +12,20 @@ from holdfast.schemas.topics import TopicSpec
 from holdfast.services.audit.replay import replay
 from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.planning.loader import load
-from tests.integration.local.test_checkpoint_policies import counted, newest
+from tests.integration.local.test_checkpoint_policies import COUNTED, counted, newest
 from tests.integration.local.test_incidents import standings
 from tests.support.cluster import LocalCluster
 from tests.support.orders import orders
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-JOB = """
-name: {name}
-keep_cuts: true
-batch_interval_ms: 50
-sources:
-  orders: {{topic: {name}-in, fields: {{shop: string, amount: int}}, parallelism: 2}}
-operators:
-  per_shop: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [shop], input: orders, parallelism: 2}}
-queries:
-  shops: {{input: per_shop, sink: {{topic: {name}-out}}}}
+JOB = (
+    COUNTED
+    + """\
 fault_tolerance:
   default: {{scheme: passive}}
   replication_budget: 0.5
 """
+)
 STEP = 200
 
 

@@ -22,7 +22,7 @@ from tests.support.orders import Order, orders
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
-JOB = """
+COUNTED = """
 name: {name}
 keep_cuts: true
 batch_interval_ms: 50
@@ -32,10 +32,16 @@ operators:
   per_shop: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [shop], input: orders, parallelism: 2}}
 queries:
   shops: {{input: per_shop, sink: {{topic: {name}-out}}}}
+"""
+"""A job whose rows are known, without its fault tolerance."""
+JOB = (
+    COUNTED
+    + """\
 fault_tolerance:
   default: {{scheme: hybrid}}
   checkpoint: {{policy: {policy}}}
 """
+)
 STEPS, STEP = 10, 200
 
 

@@ -19,26 +19,20 @@ from holdfast.services.decisions.standings import Standings
 from holdfast.services.kernel.plans.upstream import upstream
 from holdfast.services.log.late.assignments import read_standings
 from holdfast.services.planning.loader import load
-from tests.integration.local.test_checkpoint_policies import counted, markers, newest
+from tests.integration.local.test_checkpoint_policies import COUNTED, counted, markers, newest
 from tests.support.cluster import LocalCluster
 from tests.support.orders import orders
 
 pytestmark = [pytest.mark.kafka, pytest.mark.slow]
-JOB = """
-name: {name}
-keep_cuts: true
-batch_interval_ms: 50
-sources:
-  orders: {{topic: {name}-in, fields: {{shop: string, amount: int}}, parallelism: 2}}
-operators:
-  per_shop: {{aggregate: {{n: "count()", total: "sum(amount)"}}, key: [shop], input: orders, parallelism: 2}}
-queries:
-  shops: {{input: per_shop, sink: {{topic: {name}-out}}}}
+JOB = (
+    COUNTED
+    + """\
 fault_tolerance:
   default: {{scheme: passive}}
   checkpoint: {{policy: aligned, every_batches: 5}}
   buffering: {buffering}
 """
+)
 STEPS, STEP = 8, 200
 KILLED = {2: ("worker-1", "worker-2"), 5: ("worker-1", "worker-2", "worker-3")}
 """By step."""
