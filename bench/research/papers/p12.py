@@ -141,10 +141,10 @@ def without(units: Collection[str]) -> Iterator[None]:
     """In its context these units get empty inputs, so that they send only punctuation."""
     true = Unit.process
 
-    def process(self: Unit, batch: int, sources: Any, frames: Any, raised: Any = None) -> Produced:
+    def process(self: Unit, batch: int, sources: Any, frames: Any, *others: Any) -> Produced:
         if self.layout.unit.name in units:
             sources, frames = ({key: _emptied(fed) for key, fed in some.items()} for some in (sources, frames))
-        return true(self, batch, sources, frames, raised)
+        return true(self, batch, sources, frames, *others)
 
     with mock.patch.object(Unit, "process", process):
         yield
@@ -154,7 +154,7 @@ def _emptied(fed: Fed) -> Fed:
     return replace(fed, rows=fed.rows.clear())
 
 
-def _run(job: _Job, records: Records, gone: Collection[str]) -> tuple[Plan, set[tuple[Any, ...]]]:
+def results(job: _Job, records: Records, gone: Collection[str]) -> tuple[Plan, set[tuple[Any, ...]]]:
     """The plan, and the results."""
     spec = complete(JobSpec.model_validate(yaml.safe_load(job.text)))
     with without(gone):
@@ -174,7 +174,7 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
         if not (wanted := [key for key in keys if key.startswith(f"{name} ")]):
             continue
         records = _requests() if job is TOP else _traffic()
-        plan, whole = _run(job, records, ())
+        plan, whole = results(job, records, ())
         of = planned(plan)
         for key in wanted:
             _, _, metric, share = key.split()
@@ -182,7 +182,7 @@ def _measure(keys: Sequence[str], keep: Keep) -> None:
             units = structure_aware(topology, of.budget(float(share))).units
             there = presence(of.topology, units)
             gone = [unit for unit, alive in zip(of.topology.units, there, strict=True) if not alive]
-            _, found = _run(job, records, gone)
+            _, found = results(job, records, gone)
             keep(
                 key,
                 {
