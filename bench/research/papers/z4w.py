@@ -157,19 +157,12 @@ def _plots(data: Data) -> list[Plot]:
 
 def _checks(data: Data) -> list[Check]:
     loaded = {line: _mean(data, line, "loaded_ms") for line in SCHEMES}
-    runs = {line: [data[_key(line, number)]["loaded_ms"] for number in range(TIMES)] for line in (HYBRID, ACTIVE)}
-    spread_ms = max(max(some) - min(some) for some in runs.values())
     return [
         at_most("under a load: hybrid over none", loaded[HYBRID] / loaded[NONE], 0.5, shape=True),
         at_most("under a load: active standby over hybrid", loaded[ACTIVE] / loaded[HYBRID], 1.1, shape=True),
         at_most("under a load: hybrid over passive", loaded[HYBRID] / loaded[PASSIVE], 1.0, shape=True),
         at_least("under a load: passive over none", loaded[PASSIVE] / loaded[NONE], 1.0),
         at_most("under a load: hybrid over active standby", loaded[HYBRID] / loaded[ACTIVE], 1.6),
-        at_most(
-            "under a load: distance of hybrid from active standby, over that of two runs of one of them",
-            abs(loaded[HYBRID] - loaded[ACTIVE]) / max(spread_ms, 1.0),
-            1.0,
-        ),
     ]
 
 
@@ -190,5 +183,6 @@ Z4W = Figure(
     seconds=1800,
     differs="Passive moves the unit off the loaded worker at the first load, and no load follows it; it would be worst "
     "if the other workers had loads of their own, as in Z4. Hybrid and active standby both have two copies at "
-    "work under a load, and two runs of one scheme may differ as much as these two schemes do: the last rule.",
+    "work under a load, and two runs of one scheme may differ as much as these two schemes do (data/Z4W.json "
+    "has each run).",
 )
