@@ -39,6 +39,8 @@ from bench.measures.rhythm import rhythm
 from bench.measures.seal import seal
 from bench.measures.sizing import sizing
 from bench.measures.spark import spark
+from bench.measures.spark_checkpoints import spark_checkpoints
+from bench.measures.spark_memory import spark_memory
 from bench.measures.spark_struck import spark_struck
 from bench.measures.startup import PROCESSES, startup
 from bench.measures.submission import submission
@@ -519,6 +521,23 @@ MEASURES = (
                 for what in ("lost", "duplicated", "wrong")
             },
         },
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "spark-checkpoints",
+        "checkpoints of a windowed query through Kafka beside those in a shared folder: time and CPU of a micro-batch",
+        spark_checkpoints,
+        {"batch_ms_over_shared": at_most(1.5)},
+        workers=0,
+        alone=True,
+        standard=False,
+    ),
+    Measure(
+        "spark-memory",
+        "memory of the driver that leads a windowed query at 500 records/s, and of its standby, for --minutes",
+        spark_memory,
+        {f"{role}_jvm_slope_mib_per_h": at_most(20) for role in ("leader", "standby")},
         alone=True,
         standard=False,
     ),

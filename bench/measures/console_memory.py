@@ -12,9 +12,10 @@ from itertools import count, cycle
 from bench.rig.browser import Browser, program
 from bench.rig.cluster import BenchCluster
 from bench.rig.console_process import ConsoleProcess
-from bench.rig.figures import Figures, slope
+from bench.rig.figures import Figures
 from bench.rig.followed import MeasureFailed
 from bench.rig.machine import rss_mib
+from bench.rig.memory import Memory
 from bench.rig.scale import Scale
 from bench.rig.staged import Staged
 from holdfast.services.view.live import MOST_EVENTS
@@ -26,10 +27,6 @@ TOLD = 3
 PAGE_S = 15.0
 """Seconds between two pages, with a takeover during each."""
 PAGES = ("/jobs/{}", "/takeovers", "/", "/jobs/{}/checkpoints", "/events", "/incidents", "/jobs/{}/events", "/submit")
-SHARES = 12
-"""Parts of the time, after each of which the memory is reported."""
-WARM = 1 / 6
-"""Share of the time that counts for no slope: libraries are loaded, and caches fill."""
 
 
 def console_memory(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
@@ -62,28 +59,3 @@ def _followed(console: ConsoleProcess, staged: Staged, cluster: BenchCluster, mi
             if said := memory.note(minute, rss_mib(console.pid)):
                 cluster.say(said)
     return memory.figures()
-
-
-class Memory:
-    """Memory of a process over a number of minutes: after each twelfth of them, at the end, and its slope after
-    warm-up.
-    """
-
-    def __init__(self, minutes: float) -> None:
-        self._minutes, self._each = minutes, minutes / SHARES
-        self._due = self._each
-        self._points: list[tuple[float, float]] = []
-        self._found: Figures = {}
-
-    def note(self, minute: float, mib: float) -> str:
-        """A progress line at the end of each twelfth; otherwise empty."""
-        self._points.append((minute, mib))
-        if minute < self._due:
-            return ""
-        self._found[f"after_{self._due:.3g}_min_mib"] = round(mib, 1)
-        self._due += self._each
-        return f"  {mib:.1f} MiB after {minute:.1f} minutes"
-
-    def figures(self) -> Figures:
-        warm = [(minute / 60, mib) for minute, mib in self._points if minute > WARM * self._minutes]
-        return {**self._found, "last_mib": round(self._points[-1][1], 1), "slope_mib_per_h": round(slope(warm), 2)}

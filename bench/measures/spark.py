@@ -13,16 +13,19 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from string import Template
 from typing import Any
 
 import msgspec
 
+from bench.rig import jobs
 from bench.rig.cluster import BenchCluster, now_ms
 from bench.rig.feeder import Feeder
 from bench.rig.figures import Figures, percentile
 from bench.rig.followed import MeasureFailed
+from bench.rig.machine import trees_cpu_s
 from bench.rig.scale import Scale
 from holdfast.schemas import events, heartbeats
 from holdfast.schemas.topics import Partition, TopicSpec
@@ -36,6 +39,8 @@ KILLS = 5
 """Under each scheme."""
 WAIT_S = 300.0
 LOOK_S, LOOK_AT_ALL_S = 0.05, 2.0
+QUIET_S = 10.0
+"""Time without a new row behind which Spark alone has ended."""
 BEATS = 100
 """Number of heartbeats read: some seconds of a cluster's heartbeats."""
 
@@ -52,6 +57,14 @@ WINDOWED = Template(
 queries: {q: {input: h, sink: {topic: $topic-out}}}
 """
 )
+PROJECTION = "SELECT user, amount * 2 AS twice, at FROM input"
+PROJECTED = Template(
+    _SOURCE
+    + f'operators: {{h: {{spark: {{sql: "{PROJECTION}"}}, mode: micro-batch, input: events}}}}\n'
+    + """
+queries: {q: {input: h, sink: {topic: $topic-out}}}
+"""
+)
 STATELESS = Template(
     _SOURCE
     + """
@@ -59,12 +72,12 @@ operators: {h: {spark: {sql: "SELECT number, at FROM input"}, mode: $mode, input
 queries: {q: {input: h, sink: {topic: $topic-out}}}
 """
 )
-_EVENTS, _NUMBERED = "{user: string, amount: int, at: timestamp}", "{number: int, at: timestamp}"
+EVENTS, _NUMBERED = "{user: string, amount: int, at: timestamp}", "{number: int, at: timestamp}"
 
 
 def spark(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     """Measures all parts, in turn."""
-    parts = {"": throughput, "micro_batch_": latency, "realtime_": realtime, "killed_": kills}
+    parts = {"": throughput, "projected_": projected, "micro_batch_": latency, "realtime_": realtime, "killed_": kills}
     figures: Figures = {}
     for prefix, measure in parts.items():
         cluster.say(f"spark: {prefix or 'throughput'}")
@@ -73,43 +86,93 @@ def spark(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
     return figures
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cost of a query from its start to its last row.
+
+    took_ms: milliseconds.
+    cpu_s: seconds of CPU of the whole cluster, brokers included, and of Spark alone.
+    """
+
+    took_ms: float
+    cpu_s: float
+
+
 def throughput(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
-    """Rows a second from the start of the query to the last window that closes, ours and Spark's own."""
+    """Rows a second from the start of the query to the last window that closes, ours and Spark's own; and CPU, which a
+    busy machine changes less."""
+    return _beside_alone(cluster, name, scale, WINDOWED, QUERY)
+
+
+def projected(cluster: BenchCluster, name: str, scale: Scale) -> Figures:
+    """The same for a query that gives a row for each record, in micro-batches."""
+    return _beside_alone(cluster, name, scale, PROJECTED, PROJECTION)
+
+
+def _beside_alone(cluster: BenchCluster, name: str, scale: Scale, job: Template, query: str) -> Figures:
     topic, start = f"bench-{name}", int(now_ms()) - scale.records
     cluster.log.create([TopicSpec(topic, PARTITIONS), *(TopicSpec(f"{topic}-{end}", 1) for end in ("out", "alone"))])
     cluster.preload(topic, scale.records, KEYS, lambda i: start + i, PARTITIONS)
-    alone_ms = _alone(cluster, topic)
-    expected = _end(cluster, f"{topic}-alone")
-    settings = {"name": name, "fields": _EVENTS, "scheme": "passive"}
-    with cluster.running(WINDOWED, topic, **settings) as job:
-        job.await_running()
-        _until(lambda: _end(cluster, f"{topic}-out") >= expected, "windows close")
-        ours_ms = _last_ms(cluster, f"{topic}-out") - _activations(cluster)[-1].time_ms
+    alone, expected = _alone(cluster, topic, query)
+    before = len(activations(cluster))
+    with cluster.running(job, topic, name=name, fields=EVENTS, scheme="passive"):
+        _until(lambda: len(activations(cluster)) > before, "the query starts")
+        began_s, rows = cluster_cpu_s(cluster), Counted(cluster, f"{topic}-out")
+        _until(lambda: rows.count() >= expected, "all rows are there")
+        ours_ms = _last_ms(cluster, f"{topic}-out") - activations(cluster)[-1].time_ms
+        ours = Cost(ours_ms, cluster_cpu_s(cluster) - began_s)
     return {
-        "rows_per_s": round(scale.records / ours_ms * 1000),
-        "alone_rows_per_s": round(scale.records / alone_ms * 1000),
-        "share_of_alone": round(alone_ms / ours_ms, 2),
+        "rows_per_s": round(scale.records / ours.took_ms * 1000),
+        "alone_rows_per_s": round(scale.records / alone.took_ms * 1000),
+        "share_of_alone": round(alone.took_ms / ours.took_ms, 2),
+        "cpu_us_per_row": round(ours.cpu_s / scale.records * 1e6, 2),
+        "alone_cpu_us_per_row": round(alone.cpu_s / scale.records * 1e6, 2),
+        "cpu_share_of_alone": round(alone.cpu_s / ours.cpu_s, 2),
     }
 
 
-def _alone(cluster: BenchCluster, topic: str) -> float:
-    """Milliseconds from the start of the query to its last row."""
+class Counted:
+    """Number of rows in a topic's only partition; each look reads only what is new."""
+
+    def __init__(self, cluster: BenchCluster, topic: str) -> None:
+        self._log, self._partition = cluster.log, Partition(topic, 0)
+        self._end, self._next, self._count = 0, 0, 0
+
+    def count(self) -> int:
+        end = self._log.offsets([self._partition], "end")[self._partition]
+        if end > self._end:
+            for message in self._log.scan(self._partition, self._next):
+                self._next, self._count = message.offset() + 1, self._count + 1
+            self._end = end
+        return self._count
+
+
+def cluster_cpu_s(cluster: BenchCluster, *others: int) -> float:
+    """CPU seconds so far of all processes of the cluster, and of other ones with their children."""
+    supervisor = cluster.supervisor()
+    assert supervisor is not None
+    return trees_cpu_s([supervisor, *others])
+
+
+def _alone(cluster: BenchCluster, topic: str, query: str) -> tuple[Cost, int]:
+    """The cost of Spark alone, and the number of rows."""
     jars = ensure("spark")
     paths = ",".join(str(jars.directory / jar) for jar in sorted(jars.sums))
     command = [sys.executable, "-m", "bench.measures.spark_alone", "--servers", cluster.bootstrap_servers]
-    command += ["--jars", paths, "--topic", topic, "--query", QUERY, "--partitions", str(PARTITIONS)]
+    command += ["--jars", paths, "--topic", topic, "--query", query, "--partitions", str(PARTITIONS)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
     try:
         assert process.stdout is not None
         began_ms = int(process.stdout.readline() or 0)
         if not began_ms:
             raise MeasureFailed("Spark alone did not start")
-        seen, quiet_since = 0, time.monotonic()
-        while not seen or time.monotonic() - quiet_since < 10:
+        began_s, rows = cluster_cpu_s(cluster, process.pid), Counted(cluster, f"{topic}-alone")
+        seen, quiet_since, cpu_s = 0, time.monotonic(), 0.0
+        while not seen or time.monotonic() - quiet_since < QUIET_S:
             time.sleep(LOOK_S)
-            if (now := _end(cluster, f"{topic}-alone")) != seen:
-                seen, quiet_since = now, time.monotonic()
-        return _last_ms(cluster, f"{topic}-alone") - began_ms
+            if (now := rows.count()) != seen:
+                seen, quiet_since, cpu_s = now, time.monotonic(), cluster_cpu_s(cluster, process.pid) - began_s
+        return Cost(_last_ms(cluster, f"{topic}-alone") - began_ms, cpu_s), seen
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
@@ -158,12 +221,12 @@ def _kills(cluster: BenchCluster, name: str, scheme: str) -> Figures:
             for _ in range(KILLS):
                 _await_row_of(cluster, topic, now_ms(), _next(cluster, topic))
                 if scheme == "hybrid":
-                    _until(lambda: "synced" in _states(cluster), "a standby is ready")
+                    settled(cluster)
                 time.sleep(2)
-                victim, before = _activations(cluster)[-1].worker, len(_activations(cluster))
+                victim, before = activations(cluster)[-1].worker, len(activations(cluster))
                 behind, killed_ms = _next(cluster, topic), now_ms()
                 os.killpg(cluster.workers()[victim], signal.SIGKILL)
-                _until(lambda before=before: len(_activations(cluster)) > before, "another driver is active")
+                _until(lambda before=before: len(activations(cluster)) > before, "another driver is active")
                 took_ms.append(_await_row_of(cluster, topic, killed_ms, behind) - killed_ms)
                 _until(lambda victim=victim: victim in cluster.workers(), "the driver returns")
         sent = len(feeder.sent_ms)
@@ -200,6 +263,18 @@ def _feeder(cluster: BenchCluster, topic: str) -> Feeder:
     return Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record)
 
 
+def feeder_of_events(cluster: BenchCluster, topic: str) -> Feeder:
+    """A feeder of what WINDOWED reads."""
+    return Feeder(
+        cluster.users_appender("feeder"), topic, RATE_PER_S, lambda number: jobs.record(number, KEYS, int(now_ms()))
+    )
+
+
+def settled(cluster: BenchCluster) -> None:
+    """Returns once a standby has rehearsed."""
+    _until(lambda: "synced" in _states(cluster), "a standby is ready")
+
+
 def _rows(cluster: BenchCluster, topic: str, start: int = 0) -> list[tuple[int, dict[str, Any]]]:
     """The broker's time, and the row with `at_ms`, from offset `start`."""
     found = []
@@ -228,17 +303,14 @@ def _await_row_of(cluster: BenchCluster, topic: str, sent_ms: float, behind: int
     return found[0]
 
 
-def _end(cluster: BenchCluster, topic: str) -> int:
-    return len(list(cluster.log.scan(Partition(topic, 0))))
-
-
 def _last_ms(cluster: BenchCluster, topic: str) -> int:
     message = cluster.log.last(Partition(topic, 0))
     assert message is not None
     return message.timestamp()[1]
 
 
-def _activations(cluster: BenchCluster) -> list[events.Event]:
+def activations(cluster: BenchCluster) -> list[events.Event]:
+    """The events of drivers that began to lead the operator."""
     found = [events.decode(m.value() or b"") for m in cluster.log.scan(Partition(cluster.topics.events, 0))]
     return [one for one in found if one.kind == "unit-active" and one.unit == "spark-h-0"]
 

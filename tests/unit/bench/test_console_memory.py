@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.measures.console_memory import SHARES, Memory
+from bench.rig.memory import SHARES, Memory
 
 
 def test_a_slope_counts_from_when_the_process_is_warm() -> None:
