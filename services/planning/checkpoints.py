@@ -55,10 +55,11 @@ def _problems(spec: JobSpec, schemes: Mapping[str, str]) -> Iterator[Problem]:
     if "max_interval_ms" in READ[asked.policy] and asked.max_interval_ms < asked.min_interval_ms:
         message = f"{asked.max_interval_ms} is less than min_interval_ms, {asked.min_interval_ms}: both cannot be kept"
         yield Problem(f"{_AT}.max_interval_ms", message, "raise it, or lower min_interval_ms")
-    if asked.policy == ALIGNED:
+    buffering = spec.fault_tolerance.buffering
+    if asked.policy == ALIGNED and buffering != "upstream":
         for name in spark_operators(spec):
-            message = f"aligned does not work with operators.{name}: Spark checkpoints by its own micro-batches"
-            yield Problem(f"{_AT}.policy", message, "take sweep, or take the operator out of the job")
+            message = f"{buffering} does not work with operators.{name}: its unit goes back to no global checkpoint"
+            yield Problem("fault_tolerance.buffering", message, "leave it out, which is upstream")
     if asked.policy == ALIGNED and spec.retain_bytes is not None:
         message = (
             f"{ALIGNED} keeps what is sent until a global checkpoint is complete, and no batch begins while "

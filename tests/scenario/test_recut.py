@@ -14,14 +14,18 @@ import polars as pl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.schemas.assignments import Flags
+from holdfast.schemas import assignments
+from holdfast.schemas.assignments import Assignment, Flags, GlobalCheckpoint
 from holdfast.schemas.commits import Commit, Fence, Named, encode
 from holdfast.schemas.cuts import NO_WATERMARK
 from holdfast.schemas.decided import Id
 from holdfast.schemas.progress import decode as decode_progress
 from holdfast.schemas.topics import Partition, generation_number
 from holdfast.services.audit.replay import replay
+from holdfast.services.decisions.assigned import Assigned
 from holdfast.services.decisions.commits import CommitLog, CommitReader
+from holdfast.services.decisions.global_checkpoints import newest
+from holdfast.services.decisions.policies import in_force
 from holdfast.services.decisions.sums import furthest, summed
 from holdfast.services.kernel.codecs.fields import TIME, stream_schema
 from holdfast.services.kernel.codecs.frames import FrameCodec, Sender
@@ -182,6 +186,38 @@ def test_a_zombie_driver_neither_doubles_nor_mixes() -> None:
     assert successor.batch(10, 20)
     assert not zombie.batch(10, 10)
     to_the_end(cluster, successor, 30)
+
+
+def test_units_behind_spark_go_back_to_a_global_checkpoint_and_read_its_commits_again() -> None:
+    cluster = MemoryCluster(JOB.replace("{interval_ms: 50}", "{policy: aligned, every_batches: 3}"), describe=describe)
+    worker = cluster.start("w1")
+    cluster.place({unit: [worker] for unit in cluster.units})
+    driver, count = StandIn(cluster, 1), 0
+    progress = Partition(cluster.topics.progress, 0)
+
+    def complete(line: int, above: int) -> int | None:
+        known = furthest(decode_progress(message.value() or b"") for message in cluster.log.scan(progress))
+        return newest(known, dict.fromkeys(cluster.units, line), in_force(cluster.plan, Assigned()).since, above)
+
+    def take(batches: int) -> None:
+        nonlocal count
+        for _ in range(batches):
+            assert driver.batch(count, 12)
+            count += 12
+            cluster.turn(200)
+
+    take(6)
+    back = complete(0, 0)
+    assert back
+    stated = GlobalCheckpoint(cluster.plan.job, cluster.plan.generation, back, in_force(cluster.plan, Assigned()).since)
+    record = Assignment("controller", cluster.now_ms, (), checkpoints=(stated,))
+    cluster._append(Partition(cluster.cluster.assignments, 0), assignments.encode(record))
+    take(4)
+    cluster.begin_line(cluster.units, 1, back)
+    cluster.place({unit: [worker] for unit in cluster.units})
+    take(4)
+    cluster.until(lambda: complete(1, back) is not None)
+    to_the_end(cluster, driver, count)
 
 
 @examples(each_run=12, with_long=60)

@@ -407,6 +407,17 @@ PROFILES: Mapping[str, Profile] = {
         inputs=True,
         trims=True,
     ),
+    "spark-aligned": Profile(
+        {"rollback": 20, "policy": 2, "strike": 10, "stale": 2, "lag": 4, "crash": 1},
+        ("filter", "totals", "windows"),
+        strikes=("heavy dies", "heavy stalls", "heavy again", "checkpoints dies", "assignments dies", "cuts dies"),
+        lags=("assignments in", "checkpoints in", "progress in", "cuts in"),
+        policies=("aligned",),
+        controllers=2,
+        trims=True,
+        spark=True,
+        behind=True,
+    ),
     "adaptive": Profile(
         {"crash": 1, "stall": 1, "lost-heartbeats": 3, "strike": 1, "lag": 1, "move": 2, "command": 2, "drill": 2},
         ("totals", "windows", "filter"),

@@ -41,7 +41,8 @@ def due(job: Job, standings: Standings, now_ms: int) -> GlobalCheckpoint | None:
         return None
     assigned, plan = standings.assigned, job.plan
     policy = in_force(plan, assigned)
-    changes = {unit.name: assigned.of(unit_key(plan.job, plan.generation, unit.name)) for unit in plan.units}
+    workers = [unit.name for unit in plan.units if not unit.host]  # what Spark has given lies in its commit log
+    changes = {unit: assigned.of(unit_key(plan.job, plan.generation, unit)) for unit in workers}
     lines = {unit: 0 if change is None else change.line for unit, change in changes.items()}
     batch = newest(job.progress, lines, policy.since, max(0, assigned.complete(job.label)))
     if batch is None:

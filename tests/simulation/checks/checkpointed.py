@@ -192,6 +192,10 @@ class CheckpointCheck:
             needed = 0 if last is None or last.cuts is None else last.cuts.tasks[task].ranges[0].stop - 1
             if task in tasks and trim.upto > needed:
                 yield f"commit trim: {trim.author} trimmed {trim.partition} to {trim.upto}, {unit} needs {needed}"
+            if task in tasks:
+                back = self.globals.needed(unit)
+                at = 0 if back is None or back.cuts is None else back.cuts.tasks[task].ranges[0].stop - 1
+                yield from trimmed_too_far(self.globals, unit, trim, at)
 
     def _checkpoint_trim(self, trim: Trimmed) -> Iterator[str]:
         """Invariant 6: what is left restores the same image as all there ever was."""

@@ -51,7 +51,8 @@ class GlobalCheckpoints:
 
     def __init__(self, plan: Plan) -> None:
         self._plan, self._key = plan, job_key(plan.job, plan.generation)
-        self._units = {unit.name: Lived() for unit in plan.units}
+        """Units of Spark drivers have no part in it."""
+        self._units = {unit.name: Lived() for unit in plan.units if not unit.host}
         self.assigned = Assigned()
         self.stated: list[int] = []
 
@@ -140,7 +141,8 @@ class GlobalCheckpoints:
         A unit that has processed its end need not any more: the job may be over before it does.
         """
         for unit, line in lines.items():
-            if self._units[unit].done:
+            lived = self._units.get(unit)
+            if lived is None or lived.done:
                 continue
             change = self.assigned.of(unit_key(self._plan.job, self._plan.generation, unit))
             if change is not None and change.line != line:

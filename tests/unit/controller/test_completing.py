@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from msgspec.structs import replace
 
 from holdfast.schemas import assignments
 from holdfast.schemas.assignments import Assignment, GlobalCheckpoint
+from holdfast.schemas.plans import UnitPlan
 from holdfast.schemas.progress import Progress
+from holdfast.services.controller.core import global_checkpoints
 from holdfast.services.controller.core.actions import AppendAssigned
+from holdfast.services.controller.core.life import PLACED
+from holdfast.services.decisions.standings import Standings
 from tests.unit.controller.cluster import CLUSTER, Cluster, Temper, job
 
 ALIGNED: dict[str, Any] = {"fault_tolerance": {"checkpoint": {"policy": "aligned", "every_batches": 5}}}
@@ -47,6 +52,25 @@ def test_a_global_checkpoint_is_stated_once_every_unit_has_a_marker_for_it() -> 
     cluster.tell(Progress(last, 7, 0, marks=(5,), since=0))
     cluster.pass_s(0.2)
     assert [(one.batch, one.since, one.line) for one in stated(cluster)] == [(5, 0, 0)]
+
+
+def test_a_unit_on_a_spark_driver_has_no_part_in_a_global_checkpoint() -> None:
+    plan = running().plan()
+    on_spark = UnitPlan("spark-h-0", 0, ("spark-h",), len(plan.units), "passive", host="spark")
+    progress = {unit.name: Progress(unit.name, 5, 0, marks=(5,), since=0) for unit in plan.units}
+    progress[on_spark.name] = Progress(on_spark.name, 70, 70, ended=True)
+    found: Any = SimpleNamespace(
+        plan=replace(plan, units=(*plan.units, on_spark)),
+        progress=progress,
+        life=SimpleNamespace(phase=next(iter(PLACED))),
+        complete_ms=0.0,
+        label=f"{plan.job}@{plan.generation}",
+        name=plan.job,
+        generation=plan.generation,
+    )
+    stated = global_checkpoints.due(found, Standings(), global_checkpoints.EVERY_MS)
+    assert stated is not None
+    assert stated.batch == 5
 
 
 def test_the_newest_global_checkpoint_is_stated_twice_a_second() -> None:

@@ -62,13 +62,15 @@ def test_aligned_is_refused_where_what_is_kept_is_bounded() -> None:
     assert "none might ever be complete" in found.message
 
 
-def test_aligned_is_refused_with_an_operator_on_spark() -> None:
+@pytest.mark.parametrize("buffering", ["upstream", "source", "adaptive"])
+def test_aligned_goes_with_an_operator_on_spark_unless_units_go_back_with_what_sends_to_them(buffering: str) -> None:
     raw = job({"o": {"spark": {"sql": "SELECT * FROM input"}, "input": "s"}})
-    raw["fault_tolerance"] = {"checkpoint": {"policy": "aligned"}}
-    found = [one for one in problems(raw) if one.path == "fault_tolerance.checkpoint.policy"]
-    assert [one.message for one in found] == [
-        "aligned does not work with operators.o: Spark checkpoints by its own micro-batches"
-    ]
+    raw["fault_tolerance"] = {"checkpoint": {"policy": "aligned"}, "buffering": buffering}
+    found = [one for one in problems(raw) if one.path.startswith("fault_tolerance")]
+    refused = f"{buffering} does not work with operators.o: its unit goes back to no global checkpoint"
+    assert [(one.path, one.message) for one in found] == (
+        [] if buffering == "upstream" else [("fault_tolerance.buffering", refused)]
+    )
 
 
 @pytest.mark.parametrize(

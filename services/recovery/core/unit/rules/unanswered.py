@@ -47,7 +47,7 @@ def rollback(s: Situation) -> bool:
 def rollback_refusal(s: Situation) -> str:
     """Returns why the unit cannot go back; empty if it can."""
     if s.terms.host:
-        return "Spark has checkpoints of its own"
+        return "Spark has checkpoints of its own, and what it gave is in its commit log: roll back the units behind it"
     if s.policy != ALIGNED:
         return f"there are no global checkpoints under the policy {s.policy}, only under {ALIGNED}"
     if s.rollback.complete < 0:
