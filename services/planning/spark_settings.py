@@ -22,7 +22,6 @@ ALLOWED: Mapping[str, tuple[int, int] | None] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": (1, 10_000_000),
     "spark.sql.execution.pythonUDF.arrow.enabled": None,
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": (1, 10_000),
-    f"{_ROCKS}.blockCacheSizeMB": (1, 65_536),
     f"{_ROCKS}.writeBufferSizeMB": (1, 65_536),
     f"{_ROCKS}.compactOnCommit": None,
 }
@@ -30,6 +29,10 @@ ALLOWED: Mapping[str, tuple[int, int] | None] = {
 OF_DRIVER = {
     "spark.driver.memory": "HOLDFAST_SPARK_MEMORY",
     "spark.executor.memory": "HOLDFAST_SPARK_EXECUTOR_MEMORY",
+    **dict.fromkeys(
+        (f"{_ROCKS}.{name}" for name in ("maxMemoryUsageMB", "boundedMemoryUsage", "blockCacheSizeMB")),
+        "HOLDFAST_SPARK_STATE_MB",
+    ),
     "spark.cores.max": "HOLDFAST_SPARK_CORES",
     "spark.jars": "HOLDFAST_SPARK_JARS",
     "spark.master": "HOLDFAST_SPARK_MASTER",

@@ -7,7 +7,7 @@ Source: PROTOCOL 12. A frame is valid only if a valid commit names its offset, s
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -60,7 +60,7 @@ class FrameTask:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes batches with the stream's columns and event time. Yields the columns of WRITTEN, with a row for each
         frame."""
-        written = [one for batch in batches if batch.num_rows for one in self._send(self._frames(batch))]
+        written = self._written(frame for batch in batches if batch.num_rows for frame in self._frames(batch))
         if written:
             yield pa.RecordBatch.from_pydict(
                 {
@@ -71,22 +71,29 @@ class FrameTask:
             )
 
     def _frames(self, batch: pa.RecordBatch) -> list[Frame]:
-        rows = pl.from_arrow(batch)
-        assert isinstance(rows, pl.DataFrame)
+        rows = pl.DataFrame(batch)  # by the C interface: a quarter of from_arrow's time
         return frames_of(rows, self.fields, (self.generation, self.epoch, self.k), self.time_us)
 
-    def _send(self, frames: Sequence[Frame]) -> list[Named]:
-        appender, offsets = _appender(self.bootstrap_servers, _prefix(self.topic), self.sealed), dict[int, int]()
-        if self.rehearsed:
+    def _written(self, frames: Iterable[Frame]) -> list[Named]:
+        """Writes frames while the next ones are made, and waits for Kafka once, behind the last one."""
+        key, rows, offsets = f"{self.epoch}/{self.k}/{self.attempt}".encode(), list[int](), dict[int, int]()
+        appender: Appender | None = None
+        for frame in frames:
+            appender = appender or _appender(self.bootstrap_servers, _prefix(self.topic), self.sealed)
+            if not self.rehearsed:
+                appender.append(Partition(self.topic, 0), frame.data, key=key, done=_noting(offsets, len(rows)))
+                rows.append(frame.rows)
             appender.poll()
-            return []
-        key = f"{self.epoch}/{self.k}/{self.attempt}".encode()
-        for index, frame in enumerate(frames):
-            appender.append(Partition(self.topic, 0), frame.data, key=key, done=_noting(offsets, index))
-        appender.flush(FLUSH_S)
-        if len(offsets) < len(frames):
-            raise Retriable(f"{plural(len(frames) - len(offsets), 'frame')} of micro-batch {self.k} not acknowledged")
-        return [Named(offsets[index], frame.rows) for index, frame in enumerate(frames)]
+        if appender is not None:
+            appender.flush(FLUSH_S)
+        if len(offsets) < len(rows):
+            raise Retriable(f"{plural(len(rows) - len(offsets), 'frame')} of micro-batch {self.k} not acknowledged")
+        return [Named(offsets[index], count) for index, count in enumerate(rows)]
+
+
+def unchanged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yields the batches. A process that runs it has loaded this module."""
+    yield from batches
 
 
 class Frame(NamedTuple):

@@ -13,12 +13,15 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from holdfast.services.spark import class_data
+from holdfast.services.spark.frames import unchanged
 from holdfast.services.spark.settings import SparkSettings
 
 TASK_ATTEMPTS = 4
 REAL_TIME_TASKS = 32
 """Additional tasks for real-time mode: each partition keeps a task that mostly waits, and other queries still need
 tasks."""
+
+POOL = "spark.scheduler.pool"
 
 _SILENT = """\
 rootLogger.level = off
@@ -29,6 +32,7 @@ appender.console.target = SYSTEM_ERR
 """
 """A log configuration. Spark ignores one without an appender and uses its own."""
 
+_ROCKS = "spark.sql.streaming.stateStore.rocksdb"
 _STATE_STORE = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
@@ -58,7 +62,9 @@ def open_session(
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": settings.spark_shuffle_partitions or cores,
         "spark.sql.streaming.stateStore.providerClass": _STATE_STORE,
-        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": True,
+        f"{_ROCKS}.changelogCheckpointing.enabled": True,
+        f"{_ROCKS}.boundedMemoryUsage": True,
+        f"{_ROCKS}.maxMemoryUsageMB": settings.spark_state_mb,
         "spark.sql.streaming.minBatchesToRetain": settings.spark_keep_batches,
         "spark.sql.execution.arrow.pyspark.enabled": True,
         "spark.driver.memory": settings.spark_memory,
@@ -67,6 +73,7 @@ def open_session(
         "spark.ui.showConsoleProgress": False,
         "spark.sql.adaptive.enabled": False,
         "spark.task.maxFailures": TASK_ATTEMPTS,
+        "spark.scheduler.mode": "FAIR",
     }
     options["spark.driver.extraJavaOptions"] = _java_options(scratch, briefly, quiet, records)
     if settings.spark_jars:
@@ -87,12 +94,26 @@ def open_session(
     return session
 
 
-def own_session(spark: SparkSession, conf: Mapping[str, str]) -> SparkSession:
-    """A session for one operator with its settings, without views and settings of other operators."""
+def own_session(spark: SparkSession, conf: Mapping[str, str], pool: str = "") -> SparkSession:
+    """A session for one operator with its settings, without views and settings of other operators.
+
+    Args:
+        pool: the scheduler's pool for jobs of this thread, and of the queries that it starts. The pools of a driver get
+            equal numbers of tasks, whichever has more to do.
+    """
     own = spark.newSession()
+    if pool:
+        own.sparkContext.setLocalProperty(POOL, pool)
     for setting, value in conf.items():
         own.conf.set(setting, value)
     return own
+
+
+def start_python(spark: SparkSession) -> None:
+    """Starts Python processes of Spark, one for each core, with the modules that write frames, before a query needs
+    them. Blocks for seconds."""
+    cores = os.cpu_count() or 1
+    spark.range(0, cores, 1, cores).mapInArrow(unchanged, "id long").collect()
 
 
 def _java_options(scratch: Path, briefly: bool, quiet: bool, records: bool) -> str:

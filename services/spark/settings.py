@@ -16,6 +16,12 @@ class SparkOptions(Variables):
 
     spark_master: str = Field("", description="Spark's master; empty: local, with all cores of this machine")
     spark_memory: str = Field("1g", description="memory of a Spark driver's JVM")
+    spark_state_mb: int = Field(
+        512,
+        ge=16,
+        le=1_048_576,
+        description="MiB outside Java that RocksDB takes for the state of all queries of a Spark driver or executor",
+    )
     spark_executor_memory: str = Field("1g", description="memory of each of its executors, with a Spark master")
     spark_cores: int = Field(
         0,

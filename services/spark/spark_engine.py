@@ -42,7 +42,7 @@ from holdfast.services.spark.query import Query
 from holdfast.services.spark.query_files import QueryFiles
 from holdfast.services.spark.real_time import RealTimeQuery
 from holdfast.services.spark.rehearsal import Rehearsal
-from holdfast.services.spark.session import own_session
+from holdfast.services.spark.session import own_session, start_python
 
 LOOK_S = 0.05
 
@@ -163,7 +163,8 @@ class SparkEngine:
 
     def _session(self) -> SparkSession:
         """A session for one run of the query. Raises RuntimeError."""
-        return own_session(self._room.session(), self._spark.conf)
+        pool = f"{self._plan.generation}.{self._spark.operator}"
+        return own_session(self._room.session(), self._spark.conf, pool)
 
     def _rehearse(self, doing: _Doing) -> None:
         """Rehearses the query. A query in real-time mode has nothing to prepare."""
@@ -264,7 +265,7 @@ class SparkEngine:
 
 
 class Session:
-    """Spark's session, which is opened once from the start for all callers."""
+    """Spark's session, which is opened once from the start for all callers; then Spark's Python starts beside them."""
 
     def __init__(self, open_session: Callable[[], SparkSession]) -> None:
         self._open = open_session
@@ -279,6 +280,9 @@ class Session:
         except BaseException as error:
             self._error = error
         self._there.set()
+        if self._session is not None:
+            with suppress(Exception):  # a query says what is wrong
+                start_python(self._session)
 
     def wait(self) -> SparkSession:
         """Returns the session when it is open. Raises RuntimeError if it cannot be opened."""

@@ -242,6 +242,7 @@ def test_settings_of_spark_reach_the_driver_and_one_that_is_not_for_jobs_is_refu
         ARROW: "yes",
         "spark.sql.shufle.partitions": 8,
         "spark.driver.memory": "4g",
+        "spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB": 4096,
         "spark.sql.session.timeZone": "Europe/Berlin",
     }
     found = {one.path.removeprefix("operators.h.conf."): one for one in problems(job({"h": heavy(conf=wrong)}))}
@@ -250,4 +251,7 @@ def test_settings_of_spark_reach_the_driver_and_one_that_is_not_for_jobs_is_refu
     assert found[ARROW].message == "is yes, not true or false"
     assert found["spark.sql.shufle.partitions"].hint == f"did you mean '{SHUFFLE}'?"
     assert found["spark.driver.memory"].hint == "set HOLDFAST_SPARK_MEMORY for the driver"
+    cache = found["spark.sql.streaming.stateStore.rocksdb.blockCacheSizeMB"]
+    assert cache.message == "is shared by all jobs of a driver"
+    assert cache.hint == "set HOLDFAST_SPARK_STATE_MB for the driver"
     assert all(setting in found["spark.sql.session.timeZone"].hint for setting in ALLOWED)

@@ -45,6 +45,23 @@ def test_a_task_tells_where_it_has_written_its_frames_and_how_many_rows_they_hol
     assert is_frame(frame.value() or b"")
 
 
+def test_a_task_waits_for_kafka_once_however_many_frames_it_writes(
+    log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    appender, waited = log.appender("task"), list[float]()
+    flush = appender.flush
+
+    def noted(timeout_s: float) -> None:
+        waited.append(timeout_s)
+        flush(timeout_s)
+
+    monkeypatch.setattr(appender, "flush", noted)
+    monkeypatch.setattr(frames, "_appender", lambda *_: appender)
+    (told,) = task(rehearsed=False)(iter([ROWS, ROWS.slice(0, 2), ROWS.slice(0, 0), ROWS]))
+    assert told.to_pydict() == {"offset": [0, 1, 2], "rows": [3, 2, 3]}
+    assert len(waited) == 1
+
+
 def test_a_rehearsal_writes_nothing(log: MemoryLog) -> None:
     assert list(task(rehearsed=True)(iter([ROWS]))) == []
     assert list(log.scan(COMMITS)) == []
