@@ -146,6 +146,10 @@ PROFILES: Mapping[str, Profile] = {
     "unsettled": Profile(
         {"outage": 40, "lost-heartbeats": 20, "late-heartbeats": 10, "crash": 0.5}, schemes=_REPLICATED, pause_ms=300
     ),
+    "standstills": Profile(
+        {"stood": 40, "lost-heartbeats": 4, "outage": 4, "crash": 0.5}, schemes=_REPLICATED, pause_ms=500
+    ),
+    "unreturned": Profile(dict.fromkeys(_ANYTHING, 0) | {"unreturned": 40}, schemes=_REPLICATED, pause_ms=6_000),
     "short-lived": Profile({"crash": 2}, fresh=0.2, short_lived=True),
     "growth": Profile({"grown": 12}),
     "lives": Profile({"outrun": 40, "unserved": 30, "crash": 0.2, "clock": 0.2}, controllers=2, pause_ms=2_500),

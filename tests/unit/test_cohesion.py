@@ -53,7 +53,7 @@ METHODS: Exceptions = {
     "kernel/dataflow/inputs.py:Inputs": (25, MACHINE),
     "kernel/dataflow/input_partition.py:InputPartition": (32, MACHINE),
     "kernel/expressions/rules.py:_Rules": (25, "each rule of the grammar is a method"),
-    "kernel/liveness/detector.py:Detector": (41, VIEW),
+    "kernel/liveness/detector.py:Detector": (44, VIEW),
     "kernel/state/keyed.py:StateTable": (25, PORT),
     "log/kafka/log.py:KafkaLog": (30, PORT),
     "log/memory.py:MemoryLog": (30, PORT),

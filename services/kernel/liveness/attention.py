@@ -5,6 +5,10 @@ broker: none of a worker, none of another replica, and not the echo that the rep
 nothing else. In both cases the broker or this process is slow, and no worker's silence counts. The clock does not stop
 for good: all write to the same partition, so a heartbeat that comes confirms the interval before it.
 On an overloaded machine a failure is therefore found late, but it is found. Times are microseconds.
+
+Time in which the own loop stood is no silence of the broker either: nobody could have heard it. Two things are told
+apart by that (docs/decisions/0261): an outage of the broker, in which the loop turned and heard nothing, and a
+standstill of this process. After both, heartbeats are less even; only after an outage do clients have to return.
 """
 
 from __future__ import annotations
@@ -17,14 +21,14 @@ LOOP_US = 50_000
 """A longer pause between two turns of a recovery replica does not count; the shell must turn more often."""
 
 OUTAGE_US, RECONNECT_US = 800_000, 1_600_000
-"""OUTAGE_US: an absence after which the broker counts as restarted (a slower one keeps its connections). RECONNECT_US:
-the time in which clients return, because each tries to connect at least twice a second, and resends unanswered requests
-at least once a second.
+"""OUTAGE_US: the time in which the loop turned and heard nothing after which the broker counts as restarted (a slower
+one keeps its connections). RECONNECT_US: the time in which clients return, because each tries to connect at least twice
+a second, and resends unanswered requests at least once a second.
 """
 
 UNSETTLED_US = 30_000_000
-"""The time after an outage during which heartbeats are less even than their spread before: a broker starts and catches
-up, leaders move to it, and workers have a backlog.
+"""The time after an outage, or after a standstill as long, during which heartbeats are less even than their spread
+before: a broker starts and catches up, leaders move to it, and workers have a backlog; or the machine is overloaded.
 """
 
 OUTAGES = 64
@@ -39,6 +43,10 @@ class Attention:
     loop_us: a longer pause between two turns does not count.
     attentive_us: the time counted so far.
     resumed: the attentive times at which outages of the broker ended, in order; the oldest are forgotten.
+
+    _unheard_us: the time since the last heartbeat in which one could have been heard. It holds at most loop_us of each
+    turn: for the rest of a late turn this process stood.
+    _unsettled_us: the attentive time at which the last outage, with its pause, or standstill as long, ended.
     """
 
     echo_us: int | None = None
@@ -50,13 +58,17 @@ class Attention:
     _echoed_us: int | None = None
     _last_us: int | None = None
     _attentive_at_last_us: int = 0
+    _unheard_us: int = 0
+    _unsettled_us: int | None = None
 
     def advance(self, now_us: int) -> None:
         """Counts the time up to now, at most up to the time at which the next echo is due. Called first in every
         turn.
         """
-        late = self._turned_us is None or now_us - self._turned_us > self.loop_us
+        passed_us = 0 if self._turned_us is None else max(0, now_us - self._turned_us)
+        late = self._turned_us is None or passed_us > self.loop_us
         self._turned_us = max(now_us, self._turned_us or now_us)
+        self._unheard_us += min(passed_us, self.loop_us)
         if late:
             self._counted_us, self._echoed_us = max(now_us, self._counted_us), None
         elif self.echo_us is None:
@@ -72,13 +84,25 @@ class Attention:
         if self.echo_us is not None:
             if self._echoed_us is not None and now_us - self._echoed_us <= 2 * self.echo_us:
                 self._count(now_us)
-            outage = self._last_us is not None and now_us - self._last_us > OUTAGE_US
             self._vouch(now_us, self.echo_us)
-            self._counted_us = max(self._counted_us, now_us + RECONNECT_US if outage else now_us)
-            if outage:
-                self.resumed.append(self.attentive_us)
+            self._resume(now_us)
             self._echoed_us = self._last_us = now_us
-            self._attentive_at_last_us = self.attentive_us
+            self._attentive_at_last_us, self._unheard_us = self.attentive_us, 0
+
+    def _resume(self, now_us: int) -> None:
+        """Ends an absence of heartbeats, if there was one.
+
+        A pause in which clients return is never prolonged: a broker that is away again and again would stop the clock
+        for good.
+        """
+        absent_us = 0 if self._last_us is None else now_us - self._last_us
+        outage = absent_us > OUTAGE_US and self._unheard_us > OUTAGE_US
+        pauses = outage and self._counted_us <= now_us
+        self._counted_us = max(self._counted_us, now_us + RECONNECT_US if pauses else now_us)
+        if outage:
+            self.resumed.append(self.attentive_us)
+        if absent_us > OUTAGE_US:  # as long after a standstill as after an outage with its pause
+            self._unsettled_us = self.attentive_us + (0 if outage else RECONNECT_US)
 
     def _vouch(self, now_us: int, echo_us: int) -> None:
         """Counts at least one interval between two echoes, except for the time in which clients reconnect."""
@@ -93,8 +117,8 @@ class Attention:
 
     @property
     def unsettled(self) -> bool:
-        """True if an outage of the broker ended at most UNSETTLED_US ago."""
-        return bool(self.resumed) and self.attentive_us - self.resumed[-1] < UNSETTLED_US
+        """True if an outage of the broker, or a standstill of this process as long, ended at most UNSETTLED_US ago."""
+        return self._unsettled_us is not None and self.attentive_us - self._unsettled_us < UNSETTLED_US
 
     def _count(self, until_us: int) -> None:
         if until_us > self._counted_us:

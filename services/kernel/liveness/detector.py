@@ -38,6 +38,12 @@ REJOIN_US = 5_000_000
 since. Only the first outage counts: if the own heartbeat is late repeatedly, a dead worker must still be found.
 """
 
+RETURNED_US, RETURNED = 2_000_000, 2
+"""The time for which all other workers, at least RETURNED of them, have been heard again after an outage of the broker
+without a miss: the silence of the last worker counts from then on. With the pause of RECONNECT_US its client has had
+3.6 s: it gives up an unanswered request after 3 s, and tries to connect at least twice a second.
+"""
+
 OVERHEARD = 10
 """The number of heartbeats of a former incarnation at another address that prove that two workers have the same name.
 """
@@ -78,6 +84,9 @@ class Pulse:
     accused: True if another copy took over because of its silence.
     overheard: the number of heartbeats since then from an older incarnation at another address.
     turn: the turn in which its loop hangs; None: it does not hang.
+    resumed_us: the end of the first outage of the broker since its last heartbeat; None: none is known.
+    back_us: the attentive time of its first heartbeat after the last outage.
+    awaited: False once its silence counts although it has not been heard since an outage.
     """
 
     worker: str
@@ -96,6 +105,23 @@ class Pulse:
     accused: bool = False
     overheard: int = 0
     turn: Turn | None = None
+    resumed_us: int | None = None
+    back_us: int = 0
+    awaited: bool = True
+
+    def hear(self, now_us: int) -> None:
+        """Its silence begins again."""
+        self.heard_us, self.resumed_us, self.awaited = now_us, None, True
+
+    def unheard_since_us(self, clock: Attention) -> int | None:
+        """The end of the first outage since its last heartbeat. The pulse keeps it: the clock forgets old outages."""
+        if self.resumed_us is None and clock.resumed:
+            self.resumed_us = clock.resumed_after(self.heard_us)
+        return self.resumed_us
+
+    def present(self, us: int) -> bool:
+        """True if it was heard at that attentive time or later, and its parent has not reported its exit."""
+        return not self.exited and self.heard_us >= us
 
     def ended(self, incarnation: str) -> bool:
         """True if that incarnation has ended: its parent has reported its exit, or a later one runs."""
@@ -121,7 +147,7 @@ class Detector:
         self.false_switches: Counter[str] = Counter()
         self.clashes: dict[str, tuple[Heartbeat, Heartbeat]] = {}
         self._report_us = max(REPORT_US, REPORT_BEATS * beat_us)
-        self._began_us = 0
+        self._began_us = self._judged_us = 0
         self.stirred_us = 0
         """The attentive time at which a worker last appeared, went, or was heard again after a stall."""
 
@@ -131,7 +157,8 @@ class Detector:
         """Starts to count silence; records read so far are history."""
         self._began_us = self._now_us
         for pulse in self._pulses.values():
-            pulse.heard_us, pulse.fresh, pulse.row = self._now_us, False, ()
+            pulse.fresh, pulse.row = False, ()
+            pulse.hear(self._now_us)
 
     def expect(self, worker: str, incarnation: str) -> None:
         """Notes an incarnation named in a valid assignment: another process has received its heartbeats."""
@@ -186,7 +213,21 @@ class Detector:
         if pulse.fresh and gap_us < STALL_BEATS * self._beat_us:
             self._learn(pulse, min(max(gap_us - self._beat_us, 0), MAX_GRACE_BEATS * self._beat_us))
         pulse.reports = {copy.unit: copy for copy in beat.copies}
-        pulse.beat, pulse.heard_us, pulse.fresh = beat, self._now_us, True
+        pulse.beat, pulse.fresh = beat, True
+        if pulse.unheard_since_us(self._attention) is not None:
+            pulse.back_us = self._now_us
+        pulse.hear(self._now_us)
+        if self._attention.resumed:
+            self._stop_waiting(self._attention.resumed[-1])
+
+    def _stop_waiting(self, resumed_us: int) -> None:
+        """Waits no longer for a worker if the outage of the broker cannot be why it alone is silent."""
+        now_us = self._now_us
+        if RETURNED_US <= now_us - resumed_us < REJOIN_US and now_us - self._judged_us >= self._beat_us:
+            self._judged_us = now_us
+            for pulse in self._pulses.values():
+                if pulse.unheard_since_us(self._attention) is not None and self.others_back(pulse.worker):
+                    pulse.awaited = False
 
     def _judge(self, pulse: Pulse, gap_us: int) -> None:
         pulse.accused = False
@@ -331,6 +372,19 @@ class Detector:
             if unit in pulse.reports:
                 yield pulse.reports[unit]
 
+    def others_back(self, worker: str) -> bool:
+        """True if all other workers have been heard again since the last outage, for RETURNED_US and without a miss.
+
+        A worker that was silent already when the outage began is not waited for.
+        """
+        back, before_us = 0, self._attention.resumed[-1] - STALL_BEATS * self._beat_us
+        for name, pulse in self._pulses.items():
+            if name != worker and pulse.present(before_us):
+                if not self._back(pulse):
+                    return False
+                back += 1
+        return back >= RETURNED
+
     @property
     def listened(self) -> bool:
         """True if every live worker has been heard since the start; before that, the first worker heard seems to be the
@@ -395,9 +449,16 @@ class Detector:
 
     def _silent_us(self, pulse: Pulse) -> int:
         """The attentive time without a heartbeat; negative while the worker may still return after an outage."""
-        clock = self._attention
-        resumed_us = clock.resumed_after(pulse.heard_us) if clock.resumed else None
-        return clock.attentive_us - (pulse.heard_us if resumed_us is None else resumed_us + REJOIN_US)
+        resumed_us = pulse.unheard_since_us(self._attention)
+        if resumed_us is None or not pulse.awaited:
+            return self._now_us - pulse.heard_us
+        return self._now_us - (resumed_us + REJOIN_US)
+
+    def _back(self, pulse: Pulse) -> bool:
+        """True if the worker has been heard for RETURNED_US since the last outage, without a miss."""
+        if pulse.unheard_since_us(self._attention) is not None or self._misses(pulse):
+            return False
+        return self._now_us - max(pulse.back_us, pulse.steady_from_us) >= RETURNED_US
 
     def _grace_us(self, pulse: Pulse) -> int:
         if self._fixed_grace_us is not None:

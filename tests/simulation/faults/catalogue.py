@@ -26,10 +26,21 @@ from tests.simulation.faults.hosts import (
     set_stuck,
     slow,
     stall,
+    stand,
     unexpected,
 )
 from tests.simulation.faults.moments import crash_at, dies_behind, fork_dies, half_applied, in_hand, strike, usurped
-from tests.simulation.faults.network import cut, grown, lag, leaderless, outage, stale, stale_outage, stranger
+from tests.simulation.faults.network import (
+    cut,
+    grown,
+    lag,
+    leaderless,
+    outage,
+    stale,
+    stale_outage,
+    stranger,
+    unreturned,
+)
 from tests.simulation.faults.people import command, drill, move, policy, policy_again, resubmit, rollback
 from tests.simulation.faults.releases import accept, newer, upgraded
 from tests.simulation.faults.retention import felled_at_the_end
@@ -44,6 +55,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "strike": strike,
     "lag": lag,
     "stall": stall,
+    "stood": stand,
     "slow": during(slow, fast),
     "stuck-loop": during(set_stuck(True), set_stuck(False)),
     "hung": hang,
@@ -59,6 +71,7 @@ KINDS: Mapping[str, Callable[[Cluster, Fault], None]] = {
     "late-heartbeats": during(set_late(250_000), set_late(0)),
     "cut": cut,
     "outage": outage,
+    "unreturned": unreturned,
     "clock": clock,
     "command": command,
     "resubmit": resubmit,

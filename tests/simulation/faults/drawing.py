@@ -166,6 +166,14 @@ def _aimed(
         (0, "drill", lambda kind: of(kind, (), 0, random.choice(roles.units))),
         (0, "reassigning", lambda kind: of(kind, (), min(ms, 1_500), _draw_struck_standby(random, roles))),
         (0, "flapping", lambda kind: of(kind, worker, 3_000 + 2 * ms)),
+        (
+            0,
+            "unreturned",
+            lambda kind: of(
+                kind, tuple(random.sample(roles.workers, random.randint(1, len(roles.workers)))), 900 + ms // 8
+            ),
+        ),
+        (0, "stood", lambda kind: of(kind, (random.choice(roles.replicas), *worker), 800 + ms // 4)),
         (0, "rolling-back", lambda kind: of(kind, worker, 150 + min(ms, 350), random.choice(list(midway.MIDWAY)))),
     )
 

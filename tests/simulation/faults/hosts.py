@@ -15,6 +15,7 @@ from tests.simulation.processes.services import Process
 MIN_RESTART_MS = 30
 FLAP_MS = 1_500
 LEAVE_MS = 600
+SILENT_MS = 2_000
 LOOK_US = 5_000
 
 
@@ -47,6 +48,13 @@ def fast(process: Process) -> None:
 
 def stall(cluster: Cluster, fault: Fault) -> None:
     during(lambda p: p.freeze(), lambda p: p.thaw())(cluster, fault)
+
+
+def stand(cluster: Cluster, fault: Fault) -> None:
+    """A replica of recovery is stopped, and a worker is silent from then on until SILENT_MS later."""
+    replica, worker = fault.target
+    stall(cluster, replace(fault, target=(replica,)))
+    during(set_mute(True), set_mute(False))(cluster, replace(fault, target=(worker,), ms=fault.ms + SILENT_MS))
 
 
 def set_stuck(stuck: bool) -> Callable[[Process], None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 from holdfast.schemas import assignments
@@ -11,12 +12,14 @@ from holdfast.schemas.topics import Partition
 from holdfast.services.decisions.assigned import Assigned
 from tests.simulation.faults import strangers
 from tests.simulation.faults.fault import Fault
-from tests.simulation.faults.hosts import during
+from tests.simulation.faults.hosts import during, set_mute
 from tests.simulation.kafka.names import TOPICS, kind_of
 from tests.simulation.processes.cluster import Cluster
 from tests.simulation.processes.feeds import draw_growth
 from tests.simulation.processes.hosts import WorkerProcess
 from tests.simulation.processes.services import Process
+
+UNRETURNED_MS = 6_000
 
 
 def lag(cluster: Cluster, fault: Fault) -> None:
@@ -34,6 +37,12 @@ def cut(cluster: Cluster, fault: Fault) -> None:
 def outage(cluster: Cluster, fault: Fault) -> None:
     cluster.set_available(False)
     cluster.timeline.after(fault.ms * 1000, lambda: cluster.set_available(True))
+
+
+def unreturned(cluster: Cluster, fault: Fault) -> None:
+    """The broker is away, and the targets are not heard until UNRETURNED_MS after it is back."""
+    outage(cluster, fault)
+    during(set_mute(True), set_mute(False))(cluster, replace(fault, ms=fault.ms + UNRETURNED_MS))
 
 
 def stale(cluster: Cluster, fault: Fault) -> None:

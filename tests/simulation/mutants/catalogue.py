@@ -256,7 +256,12 @@ from tests.simulation.mutants.updates import (
     two_generations_deliver,
 )
 from tests.simulation.observers.formats import format_raised_at_once, newest_format_written
-from tests.simulation.observers.hasty import settled_at_once, silence_counts_while_nothing_comes
+from tests.simulation.observers.hasty import (
+    one_that_is_back_speaks_for_all,
+    settled_at_once,
+    silence_counts_while_nothing_comes,
+)
+from tests.simulation.observers.overlooked import standstill_counts_as_an_outage
 
 RUN_MS = 5_000
 """Time for which faults come in a history that is to catch a bug."""
@@ -375,8 +380,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(capacity_ignored, "capacity", 1, "shared", run_ms=1_500),
     Mutant(priority_ignored, "priority", 1, "shared", run_ms=1_500),
     Mutant(places_taken_from_equals, "liveness", 0, "shared", run_ms=1_500),
-    Mutant(settled_at_once, "raised", 4, "unsettled", run_ms=3_500),
+    Mutant(settled_at_once, "raised", 1, "unsettled"),
     Mutant(silence_counts_while_nothing_comes, "raised", 0, "unsettled"),
+    Mutant(one_that_is_back_speaks_for_all, "raised", 9, "unreturned", run_ms=13_000),
+    Mutant(standstill_counts_as_an_outage, "raised", 3, "standstills", run_ms=3_500),
     Mutant(age_of_the_turn_ignored, "liveness", 2, "hangs", run_ms=1_500),
     Mutant(every_unit_counts, "stopped", 0, "unplaced", run_ms=16_000),
     Mutant(dropped_frames_not_read_again, "liveness", 10, "unplaced"),

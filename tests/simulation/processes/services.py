@@ -30,7 +30,7 @@ from tests.simulation.kafka.broker import Beginning, Broker
 from tests.simulation.kafka.link import Link
 from tests.simulation.kafka.names import TOPICS
 from tests.simulation.kafka.timeline import Timeline
-from tests.simulation.observers.hasty import watch
+from tests.simulation.observers import hasty, overlooked
 from tests.simulation.processes.budgets import Planner
 
 VERSIONS, OTHER_VERSIONS, ODD_VERSIONS = {"kernel": "simulated"}, {"kernel": "another"}, {"kernel": "odd"}
@@ -202,7 +202,8 @@ class ReplicaProcess(Process):
             proof=PROOF,
             aside=Planner(self.timeline, Random(f"{self.own}/planner")),
         )
-        watch(self.replica)
+        hasty.watch(self.replica)
+        overlooked.watch(self.replica)
         feed_kept(TOPICS, jobs, self.replica.feed)
         self._proposed: dict[str, Change] = {}
         self.timeline.after(ECHO_MS * 1000, self._echo)

@@ -8,11 +8,12 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.schemas.heartbeats import CopyState, Exit, Heartbeat, Turn
-from holdfast.services.kernel.liveness.attention import LOOP_US, RECONNECT_US, UNSETTLED_US, Attention
+from holdfast.services.kernel.liveness.attention import LOOP_US, OUTAGE_US, RECONNECT_US, UNSETTLED_US, Attention
 from holdfast.services.kernel.liveness.detector import (
     MIN_GRACE_US,
     OVERHEARD,
     REJOIN_US,
+    RETURNED_US,
     UNSETTLED_GRACE_BEATS,
     WARY_US,
     Detector,
@@ -53,6 +54,19 @@ class Ears:
         self.attention.advance(self.now_us)
         return self
 
+    def stand(self, us: int) -> Ears:
+        """The loop hangs, and reads what has come meanwhile."""
+        self.pause(us).attention.echo(self.now_us)
+        return self
+
+    def others(self, beats: int, names: str = "ab") -> Ears:
+        """Other workers are heard, at each interval."""
+        for _ in range(beats):
+            for name in names:
+                self.detector.read(Heartbeat(name, "1", 0))
+            self.wait(BEAT_US)
+        return self
+
     def hear(self, incarnation: str = "1", decided: int = 0, turn_ms: int = 0) -> Ears:
         """turn_ms: of its loop, whose patience is PATIENCE_MS."""
         reports = (CopyState("u", 1, "running"),)
@@ -75,6 +89,11 @@ def regular(ears: Ears, beats: int = 20) -> Ears:
     for _ in range(beats):
         ears.hear().wait(BEAT_US)
     return ears.hear()
+
+
+def after_an_outage() -> Ears:
+    """Worker w does not come back; a and b have not yet."""
+    return regular(Ears(echo=True).others(20)).others(1).wait(2_000_000, echo=False).wait(RECONNECT_US)
 
 
 def said(state: str = "running", batch: int = 0, decided: int = 0, leaving: bool = False) -> Heartbeat:
@@ -230,6 +249,113 @@ def test_a_dead_worker_is_found_out_however_often_the_own_heartbeat_is_late() ->
     for _ in range(8):
         ears.wait(400_000, echo=False).wait(RECONNECT_US + 1_000_000)
     assert ears.misses() > 0
+
+
+def test_a_standstill_of_this_process_is_no_outage_of_the_broker() -> None:
+    """Nobody could have heard anything meanwhile: of workers that live what they sent is read in the same turn."""
+    ears = regular(Ears(echo=True)).stand(5_000_000)
+    assert not ears.attention.resumed
+    assert not ears.misses()
+    ears.wait(BEAT_US + UNSETTLED_GRACE_BEATS * BEAT_US)
+    assert ears.misses() == 1, "it has been silent since before the standstill"
+
+
+def test_several_standstills_in_a_row_are_no_outage_either() -> None:
+    ears = regular(Ears(echo=True))
+    for _ in range(10):
+        ears.pause(300_000).wait(20_000, echo=False)
+    ears.stand(10_000)
+    assert not ears.attention.resumed
+
+
+def test_after_a_standstill_grace_is_longer_for_a_while_as_after_an_outage() -> None:
+    """Where this process had no processor for so long, workers may have none either."""
+    ears = regular(regular(Ears(echo=True)).stand(OUTAGE_US + 10_000))
+    assert ears.detector.grace_us("w") == UNSETTLED_GRACE_BEATS * BEAT_US
+    regular(ears, (UNSETTLED_US + RECONNECT_US) // BEAT_US - 30)
+    assert ears.detector.grace_us("w") == UNSETTLED_GRACE_BEATS * BEAT_US, "for as long as after an outage"
+    assert regular(ears, 30).detector.grace_us("w") == MIN_GRACE_US
+
+
+def test_an_outage_of_the_broker_is_one_though_turns_are_late() -> None:
+    ears = regular(Ears(echo=True))
+    for _ in range(20):
+        ears.pause(2 * LOOP_US)
+    ears.stand(10_000)
+    assert len(ears.attention.resumed) == 1
+    assert ears.wait(RECONNECT_US + REJOIN_US).misses() == 0
+
+
+def test_an_outage_of_the_broker_in_which_this_process_stands_for_a_while_is_one() -> None:
+    ears = regular(Ears(echo=True)).wait(OUTAGE_US // 2, echo=False).pause(3_000_000).wait(OUTAGE_US // 2, echo=False)
+    assert len(ears.wait(100_000).attention.resumed) == 1
+
+
+def test_the_silence_of_one_counts_once_all_others_have_been_back_for_a_while_after_an_outage() -> None:
+    ears = after_an_outage().others(RETURNED_US // BEAT_US - 1)
+    assert ears.misses() == 0, "its client may take so long"
+    assert ears.others(3).misses() > 0, "the broker is not the reason"
+    assert ears.misses() > 2, "the silence is as long as it was"
+    assert ears.hear().others(8).misses() == 0
+    assert ears.others(3).misses() > 0, "later ones count as always"
+    ears.hear().others(1).wait(2_000_000, echo=False).wait(RECONNECT_US).others(RETURNED_US // BEAT_US - 1)
+    assert ears.misses() == 0, "after the next outage it has time to return again"
+
+
+@pytest.mark.parametrize("names", ["", "a"])
+def test_a_single_other_that_is_back_proves_nothing(names: str) -> None:
+    ears = regular(Ears(echo=True).others(20, names)).others(1, names).wait(2_000_000, echo=False).wait(RECONNECT_US)
+    assert ears.others(REJOIN_US // BEAT_US, names).misses() == 0
+    assert ears.others(10, names).misses() > 0
+
+
+def test_while_another_is_away_too_the_broker_may_be_the_reason() -> None:
+    ears = regular(Ears(echo=True).others(20, "abc")).others(1, "abc").wait(2_000_000, echo=False).wait(RECONNECT_US)
+    assert ears.others(REJOIN_US // BEAT_US, "ab").misses() == 0
+    assert ears.others(10, "ab").misses() > 0
+
+
+def test_a_worker_that_was_lost_before_the_outage_is_not_waited_for() -> None:
+    ears = regular(Ears(echo=True).others(20, "abc").others(20)).others(1).wait(2_000_000, echo=False)
+    assert ears.wait(RECONNECT_US).others(RETURNED_US // BEAT_US + 2).misses() > 0
+    ears = regular(Ears(echo=True).others(20, "abc")).others(1, "abc").wait(2_000_000, echo=False)
+    ears.detector.read(Exit("c", "1", 0))
+    assert ears.wait(RECONNECT_US).others(RETURNED_US // BEAT_US + 2).misses() > 0
+
+
+def test_others_are_back_for_as_long_as_they_have_been_heard_again() -> None:
+    ears = after_an_outage().wait(1_500_000)
+    assert ears.others(RETURNED_US // BEAT_US - 1).misses() == 0
+    assert ears.others(3).misses() > 0
+
+
+def test_another_that_is_heard_now_and_then_is_not_back() -> None:
+    ears = after_an_outage()
+    for _ in range(4):
+        assert ears.others(1).others(10, "b").misses() == 0
+
+
+def test_another_that_is_silent_again_is_not_back() -> None:
+    assert after_an_outage().others(10).others(30, "b").misses() == 0
+
+
+def test_a_further_outage_lets_a_worker_that_was_silent_before_it_wait_no_longer() -> None:
+    ears = regular(Ears(echo=True)).wait(1_000_000, echo=False).wait(RECONNECT_US + REJOIN_US // 2)
+    ears.wait(1_000_000, echo=False).wait(RECONNECT_US + REJOIN_US // 2)
+    assert ears.wait(BEAT_US + UNSETTLED_GRACE_BEATS * BEAT_US + 100_000).misses() > 0
+
+
+def test_a_dead_worker_is_found_while_the_broker_answers_only_now_and_then() -> None:
+    """Each heartbeat that comes counts for one interval of the echo, except in pauses, which do not follow each other.
+    And however many outages there were, the first one counts.
+    """
+    ears = regular(Ears(echo=True))
+    silent_us = BEAT_US + UNSETTLED_GRACE_BEATS * BEAT_US + REJOIN_US
+    outages = 0
+    while not ears.misses() and outages < 1_000:
+        ears.wait(OUTAGE_US + 100_000, echo=False).attention.echo(ears.now_us)
+        outages += 1
+    assert outages <= 2 * silent_us // ECHO_US + 2
 
 
 def test_an_exit_notice_counts_during_an_outage_as_always() -> None:

@@ -434,3 +434,24 @@ def test_heartbeats_of_others_keep_the_clock_of_a_replica_going(shell: Shell) ->
         shell.now_us += 10_000
         shell.replica.turn()
     assert attention.attentive_us - before_us <= ECHO_MS * 1000
+
+
+def test_a_worker_that_is_silent_since_the_replica_itself_stood_is_found_as_soon_as_any(shell: Shell) -> None:
+    """What came meanwhile is read afterwards, so the broker was there: nobody waits for its clients to return."""
+
+    def pass_ms(ms: int, *workers: str) -> None:
+        for passed in range(0, ms, 10):
+            shell.now_us += 10_000
+            if passed % 100 == 0:
+                for worker, state in ((one, "running" if one == "w1" else "synced") for one in workers):
+                    shell.append(TOPICS.heartbeats, beat(worker, CopyState(UNIT, 1, state, 5)))
+            shell.replica.echo()
+            shell.turn()
+            shell.replica.turn()
+
+    pass_ms(2_000, "w1", "w2")
+    shell.now_us += 2_000_000
+    pass_ms(800, "w2")
+    assert shell.replica.core.known.assigned.epoch(UNIT) == 1, "where this process stood, others may have"
+    pass_ms(400, "w2")
+    assert shell.replica.core.known.assigned.units()[UNIT].committer == Copy("w2", "1", PRIMARY)
