@@ -19,7 +19,7 @@ from bench.research.detectors.recording import Timing, Turn
 from bench.rig.figures import percentile
 from holdfast.schemas.heartbeats import Heartbeat
 from holdfast.services.kernel.liveness.attention import Attention
-from holdfast.services.kernel.liveness.detector import MIN_GRACE_US, REJOIN_US, STALL_BEATS, Detector
+from holdfast.services.kernel.liveness.detector import MIN_GRACE_US, REJOIN_US, RETURNED_US, STALL_BEATS, Detector
 
 MARGIN = 0.5
 """Elements that take longer than on an idle machine by this share of it are late (H8)."""
@@ -65,6 +65,7 @@ class Watcher(Protocol):
 
     @property
     def resumed(self) -> Sequence[int]: ...
+    def returned_us(self, worker: str, resumed_us: int) -> int: ...
     def take(self, turn: Turn) -> None: ...
     @property
     def now_us(self) -> int: ...
@@ -80,17 +81,31 @@ class Adaptive:
         self._attention = Attention(echo_us)
         self._detector = Detector(beat_us, self._attention)
         self._runs: dict[str, str] = {}
+        self._returned: dict[tuple[str, int], int] = {}
         self.resumed: list[int] = []
 
     def take(self, turn: Turn) -> None:
+        """Every heartbeat shows that one can be heard, as for a replica (docs/decisions/0253)."""
         self._attention.advance(turn.at_us)
-        for worker, incarnation in turn.beats:
-            self._runs[worker] = incarnation
-            self._detector.read(Heartbeat(worker, incarnation, 0))
-        if turn.echo:
+        if turn.echo or turn.beats:
             self._attention.echo(turn.at_us)
             newest = list(self._attention.resumed)[-1:]
             self.resumed += newest if newest != self.resumed[-1:] else []
+        for worker, incarnation in turn.beats:
+            self._runs[worker] = incarnation
+            self._detector.read(Heartbeat(worker, incarnation, 0))
+        self._note_returns()
+
+    def _note_returns(self) -> None:
+        for resumed_us in self.resumed[-1:]:
+            if RETURNED_US <= self.now_us - resumed_us < REJOIN_US:
+                for worker in self._runs:
+                    if self._detector.others_back(worker):
+                        self._returned.setdefault((worker, resumed_us), self.now_us)
+
+    def returned_us(self, worker: str, resumed_us: int) -> int:
+        """The time from which on the silence of a worker counts that was not heard after an outage, on its clock."""
+        return self._returned.get((worker, resumed_us), resumed_us + REJOIN_US)
 
     @property
     def now_us(self) -> int:
@@ -119,6 +134,9 @@ class Fixed:
         self.now_us = turn.at_us
         self._heard_us |= {worker: turn.at_us for worker, _ in turn.beats}
 
+    def returned_us(self, worker: str, resumed_us: int) -> int:
+        return resumed_us
+
     def misses(self, worker: str) -> int:
         return max(0, (self.now_us - self._heard_us[worker] - self._grace_us) // self._beat_us)
 
@@ -137,7 +155,7 @@ def watch(turns: Iterable[Turn], watcher: Watcher, misses: int, beat_us: int) ->
     heard_us: dict[str, int] = {}
     suspected: dict[str, int] = {}
     clock: list[tuple[int, int]] = []
-    due: list[tuple[int, int, int]] = []
+    due: list[tuple[str, int, int, int]] = []
     for turn in turns:
         watcher.take(turn)
         clock.append((watcher.now_us, turn.at_us))
@@ -146,18 +164,24 @@ def watch(turns: Iterable[Turn], watcher: Watcher, misses: int, beat_us: int) ->
                 silent_us = turn.at_us - heard_us[worker]
                 findings.suspicions.append(Suspicion(suspected.pop(worker), worker, silent_us))
             heard_us[worker] = turn.at_us
-            due.append((turn.at_us, watcher.now_us, watcher.grace_us(worker) + misses * beat_us))
+            due.append((worker, turn.at_us, watcher.now_us, watcher.grace_us(worker) + misses * beat_us))
         for worker in heard_us.keys() - suspected.keys():
             if watcher.misses(worker) >= misses:
                 suspected[worker] = turn.at_us
                 watcher.accuse(worker)
     findings.suspicions.sort(key=lambda one: one.at_us)
-    for at_us, now_us, wait_us in due:
-        found = bisect_left(watcher.resumed, now_us)
-        if found < len(watcher.resumed) and watcher.resumed[found] < now_us + wait_us:
-            now_us = watcher.resumed[found] + REJOIN_US
-        findings.detections.append(_detected(at_us, now_us + wait_us, clock, beat_us))
+    for worker, at_us, now_us, wait_us in due:
+        findings.detections.append(_detected(at_us, _due_us(watcher, worker, now_us, wait_us), clock, beat_us))
     return findings
+
+
+def _due_us(watcher: Watcher, worker: str, now_us: int, wait_us: int) -> int:
+    """The time on the watcher's clock at which a worker would have been suspected that it heard for the last time."""
+    found = bisect_left(watcher.resumed, now_us)
+    if found == len(watcher.resumed) or watcher.resumed[found] >= now_us + wait_us:
+        return now_us + wait_us
+    resumed_us = watcher.resumed[found]
+    return min(max(watcher.returned_us(worker, resumed_us), now_us + wait_us), resumed_us + REJOIN_US + wait_us)
 
 
 def _detected(heard_us: int, due: int, clock: Sequence[tuple[int, int]], beat_us: int) -> Detection:

@@ -35,6 +35,8 @@ def main(servers: str, file: str) -> None:
             appender.poll()
             chunks, at_us = reader.poll(TURN_S), monotonic_us()
             read = [heartbeats.decode(m.value() or b"") for chunk in chunks for m in chunk.messages]
+            if read:
+                echo_due_us = at_us + ECHO_MS * 1000
             beats = tuple((one.worker, one.incarnation) for one in read if isinstance(one, Heartbeat))
             echo = any(isinstance(one, Echo) and one.replica == name for one in read)
             lines.write(encode(Turn(at_us, beats, echo)) + b"\n")
