@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.research.detectors.made_up import MACHINES, RETURN_MS, WORKERS, Machine, Standing, found, made
 
 
-def test_on_a_machine_where_nothing_stands_still_each_freeze_is_found_and_nothing_else() -> None:
+def test_on_a_machine_where_nothing_else_is_stopped_each_freeze_is_found_and_nothing_else() -> None:
     recording = made(Machine(), 1, 1.5)
     one = found(recording, 1.5)
     assert len(one.took_ms) == sum(map(len, recording.frozen.values())) == 3
@@ -28,7 +28,7 @@ def test_nothing_is_heard_in_an_outage_and_each_client_returns_after_it() -> Non
             assert not any(one.beats for one in away if one.at_us / 1000 < end - RETURN_MS)
 
 
-def test_a_process_that_stands_still_runs_again_at_the_end_of_what_holds_it() -> None:
+def test_a_process_that_is_stopped_runs_again_at_the_end_of_what_holds_it() -> None:
     one = Standing([(30, 40), (10, 20), (15, 25)])
     assert one.spans == [(10, 25), (30, 40)]
     assert [one.free(at_ms) for at_ms in (5, 10, 24, 25, 39, 40)] == [5, 25, 25, 25, 40, 40]
