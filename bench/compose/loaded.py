@@ -56,8 +56,11 @@ class Loaded:
     def __init__(
         self, cluster: ContainerCluster, job: Followed, observer: Observer, arrivals: Arrivals, feeder: Feeder
     ) -> None:
-        self._cluster, self._job, self._observer = cluster, job, observer
-        self._arrivals, self._feeder = arrivals, feeder
+        self._cluster = cluster
+        self._job = job
+        self._observer = observer
+        self._arrivals = arrivals
+        self._feeder = feeder
         self.project: Project = cluster.project
         self._hosts = self.project.hosts()
         self.services = self.project.services()

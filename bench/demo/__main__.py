@@ -71,7 +71,9 @@ class Demo:
     """States of a standby that takes over at once."""
 
     def __init__(self, folder: Path, workers: int, rate: int | None, *, watch: bool = False) -> None:
-        self._folder, self._workers, self._rate = folder, workers, rate
+        self._folder = folder
+        self._workers = workers
+        self._rate = rate
         self._holdfast = [str(Path(sys.executable).parent / "holdfast")]
         self._at = ["--data-dir", str(folder / "cluster")]
         self._struck_by: list[Kill] = []

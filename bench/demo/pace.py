@@ -34,7 +34,10 @@ class Wait:
     """Time that is spent on waiting for one thing, as far as the machine let the cluster work meanwhile."""
 
     def __init__(self, limit_s: float, now_s: float) -> None:
-        self._limit_s, self._began_s, self._last_s, self._counted_s = limit_s, now_s, now_s, 0.0
+        self._limit_s = limit_s
+        self._began_s = now_s
+        self._last_s = now_s
+        self._counted_s = 0.0
 
     def over(self, now_s: float) -> bool:
         """True if the limit is reached; call it after each check."""

@@ -20,7 +20,8 @@ class Watched:
     """
 
     def __init__(self, command: Sequence[str], say: Callable[[str], None]) -> None:
-        self._command, self._say = command, say
+        self._command = command
+        self._say = say
         self._process: subprocess.Popen[str] | None = None
         self._address = ""
 

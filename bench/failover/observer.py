@@ -31,7 +31,8 @@ class Observer(Following):
     def __init__(self, log: Log, topics: ClusterTopics, assigned: Callable[[Assigned], None] | None = None) -> None:
         names = (topics.heartbeats, topics.assignments, topics.plans)
         super().__init__(log, "observer", [Partition(name, 0) for name in names])
-        self._topics, self._assigned = topics, assigned
+        self._topics = topics
+        self._assigned = assigned
         self._core = Recovery()
         self._echoes: dict[str, float] = {}
         self._incarnations: dict[str, str] = {}

@@ -103,8 +103,12 @@ class Struck:
         chance: random.Random,
         patience_s: float = 60.0,
     ) -> None:
-        self._cluster, self._job, self._observer = cluster, job, observer
-        self._arrivals, self._chance, self._patience_s = arrivals, chance, patience_s
+        self._cluster = cluster
+        self._job = job
+        self._observer = observer
+        self._arrivals = arrivals
+        self._chance = chance
+        self._patience_s = patience_s
 
     def strike(self, strike: Strike, operator: str) -> Outcome:
         """A worker of the operator's unit. Raises MeasureFailed."""

@@ -20,7 +20,9 @@ class Viewing:
     """
 
     def __init__(self, folder: Path, kafka: str, job: Followed) -> None:
-        self._folder, self._kafka, self._job = folder, kafka, job
+        self._folder = folder
+        self._kafka = kafka
+        self._job = job
         self._console: ConsoleProcess | None = None
         self._browser: Browser | None = None
 

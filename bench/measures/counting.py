@@ -105,7 +105,8 @@ class Batches:
         self.store = StateStore(MemoryImage())
         self._unit = Unit(layout, self.store)
         source = next(task for task in layout.tasks if task.source is not None)
-        self._source, self._batch = source.name, 0
+        self._source = source.name
+        self._batch = 0
         self._decoder = SourceDecoder(source.operator)
         self._values = [
             msgspec.json.encode({"user": f"user-{index % keys}", "amount": index % 100, "at": index})

@@ -111,7 +111,8 @@ class _Kept:
     """
 
     def __init__(self, log: Log, root: str) -> None:
-        self._log, self._root = log, root
+        self._log = log
+        self._root = root
         self._compacted = (f"{root}progress", f"{root}delivered")
         self._sizes: dict[Partition, float] = {}
 

@@ -178,7 +178,8 @@ class Files:
     """The log files of some topics. A trim deletes whole files: what they held still counts."""
 
     def __init__(self, folder: Path, root: str) -> None:
-        self._folder, self._root = folder, root
+        self._folder = folder
+        self._root = root
         self._sizes: dict[str, int] = {}
 
     def bytes(self) -> int:

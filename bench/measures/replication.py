@@ -89,7 +89,8 @@ class Holding:
     """
 
     def __init__(self, plan: Plan) -> None:
-        self._plan, self.most = plan, 0
+        self._plan = plan
+        self.most = 0
         self._placed: dict[str, list[Change]] = {}
 
     def read(self, assigned: Assigned) -> None:
@@ -112,8 +113,11 @@ class Budgeted:
     def __init__(
         self, cluster: BenchCluster, job: Followed, observer: Observer, holding: Holding, chance: random.Random
     ) -> None:
-        self._cluster, self._job, self._observer = cluster, job, observer
-        self._changes, self._chance = holding, chance
+        self._cluster = cluster
+        self._job = job
+        self._observer = observer
+        self._changes = holding
+        self._chance = chance
         self._until(lambda: self._current() is not None, "there is no replication plan")
 
     def planned_units(self) -> Figures:

@@ -125,7 +125,8 @@ class Appended:
     """
 
     def __init__(self, log: Log, begins: str) -> None:
-        self._log, self._begins = log, begins
+        self._log = log
+        self._begins = begins
         self._before = self._ends()
 
     def bytes(self) -> int:

@@ -135,8 +135,11 @@ class Counted:
     """Number of rows in a topic's only partition; each look reads only what is new."""
 
     def __init__(self, cluster: BenchCluster, topic: str) -> None:
-        self._log, self._partition = cluster.log, Partition(topic, 0)
-        self._end, self._next, self._count = 0, 0, 0
+        self._log = cluster.log
+        self._partition = Partition(topic, 0)
+        self._end = 0
+        self._next = 0
+        self._count = 0
 
     def count(self) -> int:
         end = self._log.offsets([self._partition], "end")[self._partition]

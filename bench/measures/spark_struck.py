@@ -76,7 +76,10 @@ class Struck:
     def __init__(
         self, cluster: BenchCluster, jobs: Sequence[Followed], observer: Observer, chance: random.Random
     ) -> None:
-        self._cluster, self._jobs, self._observer, self._chance = cluster, jobs, observer, chance
+        self._cluster = cluster
+        self._jobs = jobs
+        self._observer = observer
+        self._chance = chance
 
     def strike(self, kind: str) -> float:
         """Strikes once all is protected. Returns the milliseconds until all is protected again."""

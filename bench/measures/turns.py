@@ -106,8 +106,12 @@ class Fleet:
     """A replica on a log in memory, and workers that follow `assignments` at once."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan, self.aside, self._collector = plan, Aside(), Collector()
-        self._topics, self._now_us, self._batch = ClusterTopics(), 1_000_000, 1
+        self.plan = plan
+        self.aside = Aside()
+        self._collector = Collector()
+        self._topics = ClusterTopics()
+        self._now_us = 1_000_000
+        self._batch = 1
         self._log = MemoryLog(lambda: self._now_us // 1000)
         self._log.create(self._topics.specs())
         names = ("heartbeats", "assignments", "plans", "submit", "events")

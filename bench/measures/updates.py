@@ -37,7 +37,10 @@ class Updates:
     """
 
     def __init__(self, job: Template, keys: int, *, counted: bool, parallel: Sequence[int] = (1,)) -> None:
-        self._job, self._keys, self._counted, self._parallel = job, keys, counted, parallel
+        self._job = job
+        self._keys = keys
+        self._counted = counted
+        self._parallel = parallel
 
     def __call__(self, cluster: BenchCluster, name: str, scale: Scale) -> Figures:
         topic, start = f"bench-{name}", int(now_ms())

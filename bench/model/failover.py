@@ -56,9 +56,11 @@ class Hosted:
         """Up by one state when its time has come, down at once. A suspended copy follows the checkpoints."""
         wanted = _WANTED[self.flags.state]
         if _ORDER.index(self.state) > _ORDER.index(wanted):
-            self.state, self.since_ms = wanted, now_ms
+            self.state = wanted
+            self.since_ms = now_ms
         elif self.state != wanted and now_ms - self.since_ms >= _TAKES_MS[self.state]:
-            self.state, self.since_ms = _ORDER[_ORDER.index(self.state) + 1], now_ms
+            self.state = _ORDER[_ORDER.index(self.state) + 1]
+            self.since_ms = now_ms
         if self.state in ("deployed", "deploying"):
             self.done = 0.0
         else:
@@ -106,10 +108,12 @@ class Failover:
         self.units = {unit_key("job", GENERATION, name): Protected(name) for name in placed}
         self.copies: dict[tuple[str, str], Hosted] = {}
         self.switches = 0
-        self._assigned, self._log = Assigned(), list[Assignment]()
+        self._assigned = Assigned()
+        self._log = list[Assignment]()
         self._beats: list[tuple[float, int, Heartbeat]] = []
         self._chance = random.Random(seed)
-        self._fail_stop_s, self._checkpoint_ms = fail_stop_s, checkpoint_ms
+        self._fail_stop_s = fail_stop_s
+        self._checkpoint_ms = checkpoint_ms
         self.core = Recovery(BEAT_MS * 1000, fixed_grace_us=None if grace_ms is None else grace_ms * 1000)
         self._begin(placed, scheme)
 

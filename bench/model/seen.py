@@ -96,14 +96,20 @@ class Seen:
     apply_ms = 0.0
 
     def __init__(self, state: State, now_ms: float, policy: str, leads: bool, min_interval_ms: int) -> None:
-        self.policy, self.leads = policy, leads
-        self.min_interval_ms, self.max_interval_ms = min_interval_ms, FOREVER_MS
-        self.primary, self.backup = state.unit.primary, state.backup
-        self.captured_ms, self.capturing, self.resting = state.captured_ms, state.capturing, not state.capturing
+        self.policy = policy
+        self.leads = leads
+        self.min_interval_ms = min_interval_ms
+        self.max_interval_ms = FOREVER_MS
+        self.primary = state.unit.primary
+        self.backup = state.backup
+        self.captured_ms = state.captured_ms
+        self.capturing = state.capturing
+        self.resting = not state.capturing
         self.confirmed = not state.pending
         self.waiting = 0 if leads else len(state.pending)
         self.waiting_since_ms = math.inf if leads or not state.pending else state.pending[0].sent_ms
-        self._state, self._now_ms = state, now_ms
+        self._state = state
+        self._now_ms = now_ms
 
     @property
     def load(self) -> float:

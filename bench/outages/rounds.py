@@ -97,17 +97,22 @@ class Out:
     """
 
     def __init__(self, job_key: str) -> None:
-        self._key, self._lock = job_key, threading.Lock()
+        self._key = job_key
+        self._lock = threading.Lock()
         self._names: frozenset[str] = frozenset()
         self._since_ms: float | None = None
         self._noted_ms: float | None = None
         self._over_ms: float | None = None
-        self.format, self.fidelity = 0, 1.0
+        self.format = 0
+        self.fidelity = 1.0
 
     def begin(self, at_ms: float) -> None:
         """A strike is made now."""
         with self._lock:
-            self._since_ms, self._noted_ms, self._over_ms, self.fidelity = at_ms, None, None, 1.0
+            self._since_ms = at_ms
+            self._noted_ms = None
+            self._over_ms = None
+            self.fidelity = 1.0
 
     def read(self, assigned: Assigned) -> None:
         names = frozenset(assigned.out(self._key))
@@ -147,7 +152,10 @@ class Struck:
     def __init__(
         self, cluster: BenchCluster, job: Followed, observer: Observer, seen: tuple[Out, Rows], chance: random.Random
     ) -> None:
-        self._cluster, self._job, self._observer, self._chance = cluster, job, observer, chance
+        self._cluster = cluster
+        self._job = job
+        self._observer = observer
+        self._chance = chance
         self._out, self._rows = seen
         self._below = below(unit_layouts(job.plan, cluster.topics.job(job.plan.job, job.plan.generation)))
 

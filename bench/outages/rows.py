@@ -25,7 +25,8 @@ class Rows(Following):
 
     def __init__(self, log: Log, topic: str, ours: RowsOf, partitions: int = 1) -> None:
         super().__init__(log, "rows", [Partition(topic, index) for index in range(partitions)])
-        self._ours, self._newest = ours, Newest()
+        self._ours = ours
+        self._newest = Newest()
         self._told: dict[bytes | None, bytes | None] = {}
         self._final: dict[bytes | None, bytes | None] = {}
         self._counts = Counter[str]()

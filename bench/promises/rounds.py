@@ -75,7 +75,9 @@ class Promised:
 
     def begins(self, epoch: int, scheme: str) -> None:
         """Notes that a takeover of the unit is made now."""
-        self.epoch, self.scheme, self.active_s = epoch, scheme, math.inf
+        self.epoch = epoch
+        self.scheme = scheme
+        self.active_s = math.inf
 
     def found(self, *kinds: str) -> list[Event]:
         """Events of its present takeover."""
@@ -179,7 +181,11 @@ class Made:
         chance: random.Random,
         done: Callable[[Outcome], None],
     ) -> None:
-        self._cluster, self._units, self._observer, self._chance, self._done = cluster, units, observer, chance, done
+        self._cluster = cluster
+        self._units = units
+        self._observer = observer
+        self._chance = chance
+        self._done = done
 
     def all(self) -> None:
         """Makes drills and kills in turns, until each unit has had its takeovers. Raises MeasureFailed."""

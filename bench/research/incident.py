@@ -87,7 +87,8 @@ class Host:
 
     def __init__(self, name: str, folder: Path, kafka: str, variables: Mapping[str, str]) -> None:
         folder.mkdir(parents=True)
-        self.name, self._log = name, folder / "log"
+        self.name = name
+        self._log = folder / "log"
         environment = {**os.environ, **variables, "HOLDFAST_HOST": name, "HOLDFAST_HOME": str(folder)}
         with self._log.open("wb") as log:
             self._parent = subprocess.Popen(
@@ -125,7 +126,10 @@ class Incident:
     """
 
     def __init__(self, cluster: BenchCluster, tasks: int, blocking: bool, stack: ExitStack) -> None:
-        self._cluster, self._tasks, self._blocking, self._stack = cluster, tasks, blocking, stack
+        self._cluster = cluster
+        self._tasks = tasks
+        self._blocking = blocking
+        self._stack = stack
         self._view = ClusterView(cluster.topics)
         self._hosts: dict[str, Host] = {}
         self._state = cluster.log.reader("incident")

@@ -137,7 +137,9 @@ def recovered_ms(active: Event) -> float:
 
 class _Run:
     def __init__(self, cluster: BenchCluster, case: Case, stack: ExitStack) -> None:
-        self._cluster, self._case, self._stack = cluster, case, stack
+        self._cluster = cluster
+        self._case = case
+        self._stack = stack
         self._hosts: dict[str, Host] = {}
         self._asked_ms = 0.0
 
@@ -156,7 +158,10 @@ class _Run:
         captures = Captures(cluster.log, cluster.topics.heartbeats)
         feeder = Feeder(cluster.users_appender("feeder"), topic, RATE_PER_S, record, SOURCES)
         with Observer(cluster.log, cluster.topics, out.read) as observer, rows, captures, feeder:
-            self._job, self._observer, self._out, self._rows = job, observer, out, rows
+            self._job = job
+            self._observer = observer
+            self._out = out
+            self._rows = rows
             self._prepare()
             share = self._calm(captures)
             since_ms = now_ms()

@@ -175,7 +175,8 @@ class Browser:
 
     def trace(self, seconds: float) -> None:
         """Traces the browser's work for a time in seconds, as its developer tools do."""
-        self._trace, self._complete = [], False
+        self._trace = []
+        self._complete = False
         self.call("Tracing.start", categories="toplevel,devtools.timeline,__metadata", transferMode="ReportEvents")
         time.sleep(seconds)
         self.call("Tracing.end")

@@ -48,7 +48,8 @@ class BenchCluster:
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None]) -> None:
-        self.folder, self.say = folder, say
+        self.folder = folder
+        self.say = say
         self.files = ClusterFiles(folder)
         self.topics = ClusterTopics()
         self._log: Log | None = None

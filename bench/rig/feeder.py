@@ -30,9 +30,12 @@ class Feeder:
         record: Callable[[int], bytes],
         partitions: int = 1,
     ) -> None:
-        self._appender, self._rate_per_s, self._record = appender, rate_per_s, record
+        self._appender = appender
+        self._rate_per_s = rate_per_s
+        self._record = record
         self._homes = [Partition(topic, n) for n in range(partitions)] if isinstance(topic, str) else list(topic)
-        self._over, self._held = threading.Event(), threading.Event()
+        self._over = threading.Event()
+        self._held = threading.Event()
         self._error: Exception | None = None
         self.sent_ms: list[float] = []
         self._thread = threading.Thread(target=self._run, name=f"feeding {self._homes[0].topic}", daemon=True)

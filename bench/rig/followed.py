@@ -47,7 +47,9 @@ class Followed:
 
     def __init__(self, log: Log, reader: Reader, topics: ClusterTopics, job: str) -> None:
         """Begins to follow; make this object before the job is submitted."""
-        self._log, self._topics, self._job = log, topics, job
+        self._log = log
+        self._topics = topics
+        self._job = job
         self._reader = reader
         shared = [Partition(name, 0) for name in (topics.plans, topics.status, topics.events)]
         self._reader.assign(log.offsets(shared, "end"))

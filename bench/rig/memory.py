@@ -17,7 +17,8 @@ class Memory:
 
     def __init__(self, minutes: float, warm: float = WARM) -> None:
         self._warm = warm
-        self._minutes, self._each = minutes, minutes / SHARES
+        self._minutes = minutes
+        self._each = minutes / SHARES
         self._due = self._each
         self._points: list[tuple[float, float]] = []
         self._found: Figures = {}

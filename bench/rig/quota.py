@@ -30,7 +30,8 @@ class Quotas:
     """
 
     def __init__(self, workers: Callable[[], Mapping[str, int]], share: float, root: Path = ROOT) -> None:
-        self._workers, self._share = workers, share
+        self._workers = workers
+        self._share = share
         self._version_2, self._home = _controller(root)
         self._folder = self._home / f"holdfast-bench-{os.getpid()}"
         self._placed: dict[str, int] = {}

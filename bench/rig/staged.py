@@ -48,7 +48,8 @@ class Staged:
     """
 
     def __init__(self, folder: Path, each_s: float = EACH_S) -> None:
-        self._kafka, self._each_s = EmbeddedKafka(folder / "kafka"), each_s
+        self._kafka = EmbeddedKafka(folder / "kafka")
+        self._each_s = each_s
         self._ended = threading.Event()
         self._threads = [threading.Thread(target=self._report, args=(at,), daemon=True) for at in range(WORKERS)]
         self._units: list[str] = []

@@ -136,7 +136,9 @@ class Comparison:
         """Ends the comparison when all rows were found: missing rows are lost or wrong."""
         for batch in sorted(self._missing.keys() | self._unknown.keys()):
             self._finish(batch, self._missing.get(batch, Counter()), self._unknown.get(batch, []))
-        self._missing, self._pending, self._unknown = {}, {}, {}
+        self._missing = {}
+        self._pending = {}
+        self._unknown = {}
 
     def _finish(self, batch: int, missing: Counter[Row], unknown: list[Row]) -> None:
         """Pairs missing rows with unexpected rows: by key first, then in order."""

@@ -63,7 +63,8 @@ class Found:
     """Records in sinks and dead letters, compared with the computed results."""
 
     def __init__(self, log: Log, recording: Recording) -> None:
-        self._committed, self._first_batch = recording.committed, 1
+        self._committed = recording.committed
+        self._first_batch = 1
         self.notes: list[str] = []
         self.dead = Comparison(DEAD_LETTERS)
         self.queries: dict[str, Comparison] = {}

@@ -172,7 +172,8 @@ class _ReplayedUnit:
 
     def __init__(self, layout: UnitLayout, plan: Plan, generation: int, max_frame_bytes: int, first: int) -> None:
         self.name = layout.unit.name
-        self.batch, self._layout = first, layout
+        self.batch = first
+        self._layout = layout
         self._store = StateStore(MemoryImage())
         self._unit = Unit(layout, self._store)
         self.skipping = SkippedBatches(self.name)

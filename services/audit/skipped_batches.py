@@ -50,7 +50,9 @@ class SkippedBatches:
         """Keeps the present state, which must be settled."""
         kept = MemoryImage()
         kept.apply(list(image.scan(b"")))
-        self._open, self._before, self._came = self._gaps[batch], Before(kept, dict(watermarks)), 0
+        self._open = self._gaps[batch]
+        self._before = Before(kept, dict(watermarks))
+        self._came = 0
 
     def skips(self, batch: int, records: int) -> bool:
         """True if the rows of a computed batch were never delivered.

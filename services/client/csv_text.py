@@ -20,7 +20,8 @@ class CsvText:
 
     def __init__(self, form: CsvForm) -> None:
         self._form = form
-        self._delimiter, self._quote = form.delimiter.encode(), form.quote.encode()
+        self._delimiter = form.delimiter.encode()
+        self._quote = form.quote.encode()
         self._opens = self._delimiter + self._quote
         tabs = form.delimiter == "\t"
         self._blank, self._space = (_BLANK_OF_TABS, b" \r") if tabs else (_BLANK, b" \t\r")

@@ -77,8 +77,12 @@ class Feed:
         form: CsvForm = PLAIN,
         header: bool = True,
     ) -> None:
-        self.path, self._raw, self._columns, self._arrow = path, raw, tuple(columns), arrow
-        self._strings, self._header = strings, header
+        self.path = path
+        self._raw = raw
+        self._columns = tuple(columns)
+        self._arrow = arrow
+        self._strings = strings
+        self._header = header
         self._form = CsvForm(form.delimiter, form.quote, tuple(null))
         self._csv = CsvText(form)
         unnamed: Format = "arrow" if arrow else "csv" if raw or form != PLAIN or not header else "ndjson"
@@ -90,7 +94,8 @@ class Feed:
         self._check_exists()
         self._pipe = is_pipe(path)
         self._copy: IO[bytes] | None = None
-        self.share, self.blank = 0.0, 0
+        self.share = 0.0
+        self.blank = 0
 
     @property
     def _table(self) -> bool:

@@ -26,7 +26,8 @@ class FollowedState:
     """The state of every unit of a job. Small tables that every task holds go last, whole."""
 
     def __init__(self, hold: Hold, plan: Plan) -> None:
-        self._hold, self._plan = hold, plan
+        self._hold = hold
+        self._plan = plan
         self._units = list[_Unit]()
 
     def base(self) -> Iterator[Piece]:
@@ -71,7 +72,8 @@ class _Unit:
     _next: int = 0
 
     def __post_init__(self) -> None:
-        self._marker, self._next = self.found.marker, self.found.next_offset
+        self._marker = self.found.marker
+        self._next = self.found.next_offset
 
     @property
     def batch(self) -> int:
@@ -103,7 +105,9 @@ class _Unit:
         before, after = dict(self.found.image.scan(b"")), dict(now.image.scan(b""))
         differs: dict[bytes, bytes | None] = {key: value for key, value in after.items() if before.get(key) != value}
         self._changed = differs | dict.fromkeys(before.keys() - after.keys())
-        self.found, self._marker, self._next = replace(now, image=self.found.image), now.marker, now.next_offset
+        self.found = replace(now, image=self.found.image)
+        self._marker = now.marker
+        self._next = now.next_offset
 
     def changed(self) -> Iterator[Piece]:
         """Changed entries, in pieces by their effect on the number of keys."""

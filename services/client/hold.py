@@ -71,7 +71,9 @@ class Hold:
     """
 
     def __init__(self, door: Door, plan: Plan, wait: Callable[[], None] = rest) -> None:
-        self._door, self._plan, self._wait = door, plan, wait
+        self._door = door
+        self._plan = plan
+        self._wait = wait
         self._names = door.topics.job(plan.job, plan.generation)
         self._cuts = Partition(self._names.cuts, 0)
         self._check()

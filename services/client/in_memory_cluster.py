@@ -69,7 +69,8 @@ class InMemoryCluster:
         heavy = [name for name, operator in spec.operators.items() if operator.kind == "spark"]
         if heavy and (absent := spark_installation.missing()):
             raise LocalRunFailed(f"operator '{heavy[0]}' needs Spark. {absent}: {spark_installation.COMMAND}")
-        self.spec, self._schemas = spec, schemas
+        self.spec = spec
+        self._schemas = schemas
         self._versions = versions(tuple(allow))
         self._turns = self._now_ms = self._incarnations = 0
         self._started_ms = int((time.time() if at is None else at.timestamp()) * 1000)

@@ -106,7 +106,9 @@ class LocalRun:
         *,
         written: JobSpec | None = None,
     ) -> None:
-        self._spec, self._inputs, self._written = spec, inputs, written or spec
+        self._spec = spec
+        self._inputs = inputs
+        self._written = written or spec
         self._cluster = InMemoryCluster(spec, allow, schemas)
 
     def run(self, processed: Callable[[int], None] = lambda _: None) -> Finished:

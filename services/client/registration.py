@@ -71,7 +71,8 @@ class _Asking:
     """Registers schemas of sinks."""
 
     def __init__(self, registry: Registry, patience: Callable[[], Patience]) -> None:
-        self._registry, self._patience = registry, patience
+        self._registry = registry
+        self._patience = patience
 
     def registered(self, path: str, sink: Sink, plan: OperatorPlan, what: str) -> dict[str, Any]:
         """Settings of the sink: the id of the schema of the values or of the keys, under the subject of each topic, and

@@ -107,7 +107,9 @@ class _Resending:
     """A call of the command."""
 
     def __init__(self, log: Log, topics: JobTopics, transactor: Transactor, originals: Originals) -> None:
-        self._log, self._transactor, self._originals = log, transactor, originals
+        self._log = log
+        self._transactor = transactor
+        self._originals = originals
         self._topics = topics
         self._names: list[bytes] = []
         self._marks = Partition(topics.replayed.name, 0)
@@ -194,7 +196,8 @@ class Originals:
     """
 
     def __init__(self, log: Log, present: Mapping[str, int]) -> None:
-        self._log, self._present = log, present
+        self._log = log
+        self._present = present
         self._reader = log.reader("originals")
         self._bounds: dict[Partition, tuple[int, int]] = {}
         self._read: dict[tuple[Partition, int], Message] = {}

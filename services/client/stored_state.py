@@ -84,7 +84,9 @@ class _Reader:
     """Reads the state of one operator. Raises CommandFailed."""
 
     def __init__(self, door: Door, plan: Plan, operator: str, asked: Asked) -> None:
-        self._door, self._plan, self._asked = door, plan, asked
+        self._door = door
+        self._plan = plan
+        self._asked = asked
         self._names = door.topics.job(plan.job, plan.generation)
         operators = {one.name: one for one in plan.operators if one.kind in OPERATORS}
         if operator not in operators:

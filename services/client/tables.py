@@ -89,8 +89,12 @@ class _Csv:
     """
 
     def __init__(self, lines: Lines, path: Path, form: CsvForm, names: Sequence[str]) -> None:
-        self._lines, self._path, self._form, self._names = lines, path, form, list(names)
-        self._text, self._null = CsvText(form), ["", *form.null]
+        self._lines = lines
+        self._path = path
+        self._form = form
+        self._names = list(names)
+        self._text = CsvText(form)
+        self._null = ["", *form.null]
 
     @cached_property
     def header(self) -> list[str]:

@@ -38,7 +38,8 @@ class Tried(dict[str, pl.DataFrame]):
 
     def __init__(self, rows: Mapping[str, pl.DataFrame], dead_letters: pl.DataFrame, late: int) -> None:
         super().__init__(rows)
-        self.dead_letters, self.late = dead_letters, late
+        self.dead_letters = dead_letters
+        self.late = late
 
 
 def allowed_modules(spec: JobSpec) -> list[str]:

@@ -86,9 +86,14 @@ class _Update:
     """
 
     def __init__(self, door: Door, plan: Plan, hold: Hold, way: Upload, replacing: Replacement) -> None:
-        self._door, self._plan, self._hold, self._way, self._replacing = door, plan, hold, way, replacing
+        self._door = door
+        self._plan = plan
+        self._hold = hold
+        self._way = way
+        self._replacing = replacing
         self._state = FollowedState(hold, plan)
-        self._generation, self._asked = "", False
+        self._generation = ""
+        self._asked = False
 
     def run(self, raw: dict[str, Any], start: Start, timeout_s: float) -> Updated:
         begin = structs.replace(start, topic=self._way.topic, replaces=self._plan.generation)

@@ -50,7 +50,9 @@ class Actions:
     """
 
     def __init__(self, door: Door, machine: Machine | None, allow: list[str], *, read_only: bool) -> None:
-        self._door, self._machine, self.allow = door, machine, allow
+        self._door = door
+        self._machine = machine
+        self.allow = allow
         self.read_only = read_only
 
     @property

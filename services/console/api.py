@@ -35,7 +35,8 @@ class Failed(Exception):
 
     def __init__(self, status: int, message: str, hint: str = "", problems: list[dict[str, str]] | None = None) -> None:
         super().__init__(message)
-        self.status, self.body = status, {"error": message, "hint": hint} | ({"problems": problems} if problems else {})
+        self.status = status
+        self.body = {"error": message, "hint": hint} | ({"problems": problems} if problems else {})
 
 
 def make_app(feed: Feed, door: Door, actions: Actions) -> FastAPI:

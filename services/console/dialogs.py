@@ -28,7 +28,8 @@ class Dialogs:
     """Dialogs and messages of one page."""
 
     def __init__(self, actions: Actions) -> None:
-        self._actions, self._page = actions, ui.context.slot.parent
+        self._actions = actions
+        self._page = ui.context.slot.parent
 
     def ask(
         self,

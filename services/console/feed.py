@@ -41,8 +41,10 @@ class Feed:
     """
 
     def __init__(self, door: Door, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._door, self._clock_s = door, clock_s
-        self._wanted, self._fresh = threading.Event(), threading.Event()
+        self._door = door
+        self._clock_s = clock_s
+        self._wanted = threading.Event()
+        self._fresh = threading.Event()
         self._ended = threading.Event()
         self._looked_s = float("-inf")
         self._thread = threading.Thread(target=self._run, name="console-feed", daemon=True)

@@ -69,7 +69,9 @@ class Guard:
     """
 
     def __init__(self, app: App, token: str, cookie: str, hosts: Iterable[str] = ()) -> None:
-        self._app, self._token, self._cookie = app, token, cookie
+        self._app = app
+        self._token = token
+        self._cookie = cookie
         self._hosts = {*LOCAL, *hosts}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:

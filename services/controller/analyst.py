@@ -75,7 +75,8 @@ class Analyst:
     """Asks one question at a time, from any thread. Its process ends by itself when the controller's process ends."""
 
     def __init__(self, command: tuple[str, ...] = COMMAND, linger_s: float = LINGER_S) -> None:
-        self._command, self._linger_s = command, linger_s
+        self._command = command
+        self._linger_s = linger_s
         self._lock = threading.Lock()
         self._process: _Process | None = None
 

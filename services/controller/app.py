@@ -36,7 +36,10 @@ class Shell:
     """The shell between Faust and the conductor. All methods except `_block` and `_starts` run in the event loop."""
 
     def __init__(self, conductor: Conductor, log: Log, backlog: Backlog, time_ms: Callable[[], int]) -> None:
-        self._conductor, self._log, self._backlog, self._time_ms = conductor, log, backlog, time_ms
+        self._conductor = conductor
+        self._log = log
+        self._backlog = backlog
+        self._time_ms = time_ms
         self._kinds = conductor.topics()
         self._watching = DrainProgress(log)
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="conductor")

@@ -67,11 +67,15 @@ class Conductor:
         means: Means,
         rooting: PlanSnapshots | None = None,
     ) -> None:
-        self.core, self.cluster, self._log, self._time_ms = core, cluster, log, time_ms
+        self.core = core
+        self.cluster = cluster
+        self._log = log
+        self._time_ms = time_ms
         assigned = lambda: core.goals.standings.assigned.format  # noqa: E731
         self.effects = Effects(log, cluster, core.name, time_ms, means=means, format=assigned)
         self._pending: list[do.Action] = []
-        self._looked_ms, self._rooted_ms = time_ms(), 0
+        self._looked_ms = time_ms()
+        self._rooted_ms = 0
         self.rooting = rooting or PlanSnapshots(core.name, cluster)
         self.refusals = Refusals(self._publish_event, lambda: float(time_ms()), time_ms)
 

@@ -50,7 +50,10 @@ class Drafter:
     def __init__(
         self, log: Log, prefix: str, versions: Mapping[str, str], allow: Sequence[str], describe: Describe | None = None
     ) -> None:
-        self._log, self._prefix, self._versions, self._allow = log, prefix, versions, allow
+        self._log = log
+        self._prefix = prefix
+        self._versions = versions
+        self._allow = allow
         self._describe = describe or Describer(allow)
         self._errors = ("", 0)
 

@@ -91,10 +91,16 @@ class Effects:
         means: Means,
         format: Callable[[], int],
     ) -> None:
-        self._log, self._cluster, self._name, self._time_ms, self._format = log, cluster, name, time_ms, format
-        self._means, self.rights = means, means.rights
+        self._log = log
+        self._cluster = cluster
+        self._name = name
+        self._time_ms = time_ms
+        self._format = format
+        self._means = means
+        self.rights = means.rights
         self._drafter: Drafter | None = None
-        self._left_over, self._appending = LeftOver(cluster), RecordWriter(log)
+        self._left_over = LeftOver(cluster)
+        self._appending = RecordWriter(log)
         self._planting = FirstCheckpoints(log, Author(f"{name}/savepoint"))
 
     @property

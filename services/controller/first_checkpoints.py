@@ -45,7 +45,8 @@ class FirstCheckpoints:
     """
 
     def __init__(self, log: Log, author: Author) -> None:
-        self._log, self._author = log, author
+        self._log = log
+        self._author = author
         self._known: dict[str, dict[Partition, _Planted]] = {}
 
     def base(self, topics: JobTopics, plan: Plan) -> None:

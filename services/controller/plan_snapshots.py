@@ -37,17 +37,21 @@ class PlanSnapshots:
         safe_s: float | None = None,
         kept: int | None = None,
     ) -> None:
-        self._name, self._topics, self._kept = name, topics, kept
+        self._name = name
+        self._topics = topics
+        self._kept = kept
         self._pace = Pace(name, every, MANY)
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
-        self.jobs, self.submissions = Jobs(), Submissions()
+        self.jobs = Jobs()
+        self.submissions = Submissions()
         self.differs: list[int] = []
         self._later: tuple[int, Snapshot] | None = None
         self._retiring = False
 
     def begin(self, jobs: Jobs) -> None:
         """Takes the state of a snapshot, with which reading begins."""
-        self.jobs, self.submissions = jobs, Submissions(jobs.base)
+        self.jobs = jobs
+        self.submissions = Submissions(jobs.base)
 
     # -- records ------------------------------------------------------------------------------------------------------
 

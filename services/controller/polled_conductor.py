@@ -26,7 +26,9 @@ class PolledConductor:
     """
 
     def __init__(self, conductor: Conductor, log: Log, time_ms: Callable[[], int]) -> None:
-        self._conductor, self._log, self._time_ms = conductor, log, time_ms
+        self._conductor = conductor
+        self._log = log
+        self._time_ms = time_ms
         self._kinds = conductor.topics()
         self._beats = [partition for partition, kind in self._kinds.items() if kind is Kind.HEARTBEATS]
         self._watching = DrainProgress(log)

@@ -56,7 +56,8 @@ class Assigned:
         self._begun: dict[str, tuple[int, int]] = {}
         for change in self._units.values():
             self._begin_line(change)
-        self.retired, self.format = retired, format
+        self.retired = retired
+        self.format = format
 
     def read(self, record: Assignment) -> list[Change]:
         """Takes a record; returns its valid changes."""

@@ -133,7 +133,9 @@ class CheckpointLog:
             return None
         self._sweep(marker, min([o for o, _ in parts], default=offset))
         self._from_start &= marker.a < marker.b
-        self.last, self.last_id, self.last_b = marker, marker.id, marker.b
+        self.last = marker
+        self.last_id = marker.id
+        self.last_b = marker.b
         self._pending = {}
         self._hold(marker, offset)
         return Run(marker, offset, tuple(part for _, part in sorted(parts, key=lambda p: p[1].index)))
@@ -208,11 +210,17 @@ class CheckpointLog:
             self.unrecorded = None
 
     def _rewind(self, mark: Mark, line: int) -> None:
-        self.last, self.last_id, self.last_b = mark.marker, mark.id, mark.b
-        self._base, self.cursor, self._cycle = mark.base, mark.cursor, mark.cycle
+        self.last = mark.marker
+        self.last_id = mark.id
+        self.last_b = mark.b
+        self._base = mark.base
+        self.cursor = mark.cursor
+        self._cycle = mark.cycle
         self.marks = {b: one for b, one in self.marks.items() if b <= mark.b}
         self._bases = {base for base in self._bases if mark.base is not None and base.offset <= mark.base.offset}
-        self.line, self._pending, self.unrecorded = line, {}, None
+        self.line = line
+        self._pending = {}
+        self.unrecorded = None
 
 
 def restore(

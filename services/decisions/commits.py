@@ -116,7 +116,8 @@ class CommitLog:
             return False
         self.epoch = record.epoch
         if isinstance(record, Commit):
-            self.last, self.at = record, offset
+            self.last = record
+            self.at = offset
         return True
 
     def decode(self, offset: int, value: bytes) -> CommitRecord | None:
@@ -172,7 +173,10 @@ class CommitReader:
     """
 
     def __init__(self, log: CommitLog, fits: Fits, refuse: Refuse, holds: bool) -> None:
-        self.log, self._fits, self._refuse, self._holds = log, fits, refuse, holds
+        self.log = log
+        self._fits = fits
+        self._refuse = refuse
+        self._holds = holds
         self.frames: dict[int, memoryview] = {}
         self.dead: dict[int, DeadLetter | None] = {}
         self._next = log.upto

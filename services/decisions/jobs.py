@@ -70,7 +70,8 @@ class Jobs:
                 self._take(one.offset, one.time_ms, one.record.encode())
             self._past.put(base.upto, _RETIRED, base.retired)
             self._past = Past(self._past.now(), base.upto)
-            self.next, self.snapshotted = base.upto, base.upto + base.submit
+            self.next = base.upto
+            self.snapshotted = base.upto + base.submit
 
     def __len__(self) -> int:
         return len(self._past)
@@ -241,7 +242,8 @@ class Submissions:
 
     def agreed(self, snapshot: Snapshot) -> None:
         """Forgets the records that the snapshot leaves out."""
-        self.since, self._decided_upto = snapshot.submit, snapshot.upto
+        self.since = snapshot.submit
+        self._decided_upto = snapshot.upto
         later = [one for one in self._commands if one[0].offset >= snapshot.submit]
         self._commands = [*_parsed(snapshot.commands), *later]
         self._jobs = {g: offset for g, offset in self._jobs.items() if offset >= snapshot.submit}

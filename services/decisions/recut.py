@@ -33,7 +33,10 @@ class Recut:
         fits: Fits = lambda header, payload: None,
         refuse: Refuse = lambda offset, cause: None,
     ) -> None:
-        self._start, self._first, self._fits, self._refuse = start, first, fits, refuse
+        self._start = start
+        self._first = first
+        self._fits = fits
+        self._refuse = refuse
         self._reader = self._read_by(CommitLog(first, refuse=refuse)) if start == 0 else None
 
     def _read_by(self, log: CommitLog) -> CommitReader:

@@ -44,7 +44,9 @@ class Refusals:
     def __init__(
         self, publish: Callable[[Event], None], clock_ms: Callable[[], float], time_ms: Callable[[], int]
     ) -> None:
-        self._publish, self._clock_ms, self._time_ms = publish, clock_ms, time_ms
+        self._publish = publish
+        self._clock_ms = clock_ms
+        self._time_ms = time_ms
         self._topics: dict[str, _Topic] = {}
         self.counts: Counter[str] = Counter()
         """Number of refused records by topic; a record counts once even if several readers refuse it."""

@@ -59,7 +59,8 @@ class Pace:
     """
 
     def __init__(self, name: str, every: int, many: int) -> None:
-        self._every, self._many = every, many
+        self._every = every
+        self._many = many
         self._later = crc32(name.encode()) % (every // 4 + 1)
         self._asked = -1
 
@@ -116,7 +117,8 @@ class Trims:
             return None
         for _ in range(len(old) - 2):
             self._agreed.popleft()
-        self._trimmed, self._due_us = old[-2], now_us + TRIM_EVERY_US
+        self._trimmed = old[-2]
+        self._due_us = now_us + TRIM_EVERY_US
         return old[-2]
 
     def withdraw(self) -> None:

@@ -110,8 +110,11 @@ class Lines:
     """
 
     def __init__(self, stream: TextIO, form: Format, fields: Mapping[str, str]) -> None:
-        self._stream, self._form, self._fields = stream, form, dict(fields)
-        self._repeats, self._lock = Repeats(), threading.Lock()
+        self._stream = stream
+        self._form = form
+        self._fields = dict(fields)
+        self._repeats = Repeats()
+        self._lock = threading.Lock()
 
     def ours(self, _logger: object, _method: str, said: Any) -> str:
         """Writes a message, as the last processor of structlog."""

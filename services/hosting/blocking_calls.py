@@ -120,7 +120,9 @@ class BlockingThreads:
     """
 
     def __init__(self, name: str, limit: int = MAX_THREADS, patience_s: float = math.inf) -> None:
-        self._name, self._limit, self._patience_s = name, limit, patience_s
+        self._name = name
+        self._limit = limit
+        self._patience_s = patience_s
         self.gave_up: Callable[[str], None] = lambda cause: None
         self._lock = threading.Lock()
         self._lanes: dict[str, deque[_Call]] = {}

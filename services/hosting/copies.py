@@ -43,7 +43,9 @@ class Copies(Generic[C]):
         begin: Callable[[Plan, str], C | None],
         skip: Callable[[str, Skipped], None],
     ) -> None:
-        self._decisions, self._begin, self._skip = decisions, begin, skip
+        self._decisions = decisions
+        self._begin = begin
+        self._skip = skip
         self.here: dict[str, C] = {}
         self._lines: dict[str, int] = {}
 

@@ -47,13 +47,16 @@ class Decisions:
     """
 
     def __init__(self, identity: Identity, log: Log, topics: ClusterTopics, refuse: Refuse) -> None:
-        self._identity, self._topics, self._refuse = identity, topics, refuse
+        self._identity = identity
+        self._topics = topics
+        self._refuse = refuse
         partition = Partition(topics.assignments, 0)
         standings = read_standings(log, partition)
         jobs = read_jobs(log, topics)
         self.positions = {Partition(topics.plans, 0): jobs.next, partition: standings.next}
         self.decided = standings.next - 1
-        self.assigned, self._admitted = standings.assigned, jobs.admitted
+        self.assigned = standings.assigned
+        self._admitted = jobs.admitted
         self._unread = set(self.positions)
 
     def read(self, chunk: Chunk) -> bool:

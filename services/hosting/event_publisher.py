@@ -17,7 +17,9 @@ class EventPublisher:
     """Publishes and logs events under the host's name. Only the host's loop may use it."""
 
     def __init__(self, identity: Identity, appender: Appender, topics: ClusterTopics) -> None:
-        self._worker, self._appender, self._partition = identity.worker, appender, Partition(topics.events, 0)
+        self._worker = identity.worker
+        self._appender = appender
+        self._partition = Partition(topics.events, 0)
 
     def __call__(self, event: Event) -> None:
         event = msgspec.structs.replace(event, worker=self._worker)

@@ -18,7 +18,8 @@ class GivingBack:
     """Returns free memory of one process to the machine. `trim` does one pass."""
 
     def __init__(self, trim: Callable[[], object] | None = None, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._trim, self._clock_s = trim or trimming(), clock_s
+        self._trim = trim or trimming()
+        self._clock_s = clock_s
         self._last_s = clock_s()
 
     def give_back_if_due(self) -> None:

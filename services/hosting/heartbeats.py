@@ -114,14 +114,21 @@ class HeartbeatThread:
             turn: the present turn of the loop, if it takes long.
             events: partition for an event when the loop hangs; None to publish none.
         """
-        self._turn, self._events, self._stuck = turn, events, False
-        self._place, self._unsealed, self._costs = place, unsealed, costs
-        self._host, self._appender, self._partition = host, appender, partition
+        self._turn = turn
+        self._events = events
+        self._stuck = False
+        self._place = place
+        self._unsealed = unsealed
+        self._costs = costs
+        self._host = host
+        self._appender = appender
+        self._partition = partition
         self._interval_s = interval_ms / 1000
         self._versions = dict(versions)
         self._time_ms = time_ms
         self._rotation = Rotation()
-        self._stop, self._now = threading.Event(), threading.Event()
+        self._stop = threading.Event()
+        self._now = threading.Event()
         self._thread = threading.Thread(target=self._work, name="heartbeat", daemon=True)
 
     def start(self) -> None:

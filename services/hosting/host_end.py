@@ -36,7 +36,8 @@ class HostEnd:
     """
 
     def __init__(self, leave_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._leave_s, self._clock_s = leave_s, clock_s
+        self._leave_s = leave_s
+        self._clock_s = clock_s
         self._until_s: float | None = None
         self._now = False
 

@@ -26,7 +26,8 @@ class Memory:
     """
 
     def __init__(self, limit_mb: int, read: Callable[[], int] = resident_bytes) -> None:
-        self._limit_mb, self._read = limit_mb, read
+        self._limit_mb = limit_mb
+        self._read = read
         self._before = read() if limit_mb else 0
         self._grown: Counter[str] = Counter()
 

@@ -60,11 +60,16 @@ class Watchdog:
         memory: Memory | None = None,
         giving_back: GivingBack | None = None,
     ) -> None:
-        self._memory, self._giving_back = memory or Memory(0), giving_back or GivingBack()
+        self._memory = memory or Memory(0)
+        self._giving_back = giving_back or GivingBack()
         self._every_s = LOOK_S if self._memory.limited else SELDOM_S
-        self._doing, self._patience_ms, self._states, self._clock_ms = doing, patience_s * 1000, states, clock_ms
+        self._doing = doing
+        self._patience_ms = patience_s * 1000
+        self._states = states
+        self._clock_ms = clock_ms
         self._end = end or end_process
-        self._turns, self._age_ms = doing.turns, 0.0
+        self._turns = doing.turns
+        self._age_ms = 0.0
         self._looked_ms = clock_ms()
         self._patient_ms = 0.0
         self._stop = threading.Event()
@@ -86,7 +91,9 @@ class Watchdog:
         now_ms = self._clock_ms()
         ran_ms, self._looked_ms = min(now_ms - self._looked_ms, 2 * self._every_s * 1000), now_ms
         if self._doing.turns != self._turns:
-            self._turns, self._age_ms, self._patient_ms = self._doing.turns, 0.0, 0.0
+            self._turns = self._doing.turns
+            self._age_ms = 0.0
+            self._patient_ms = 0.0
             return
         self._age_ms += ran_ms
         if self._age_ms >= LONG_MS:

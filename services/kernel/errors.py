@@ -73,7 +73,8 @@ class FramesMissing(StateCorrupted):
     """
 
     def __init__(self, partition: str, offset: int, missing: str) -> None:
-        self.partition, self.offset = partition, offset
+        self.partition = partition
+        self.offset = offset
         super().__init__(f"{partition} offset {offset}: {missing}")
 
 
@@ -135,5 +136,7 @@ class CommandFailed(HoldfastError):
     """Failure of a command: the cause, the fix, and the exit code."""
 
     def __init__(self, message: str, hint: str = "", code: int = FAILED) -> None:
-        self.message, self.hint, self.code = message, hint, code
+        self.message = message
+        self.hint = hint
+        self.code = code
         super().__init__(message)

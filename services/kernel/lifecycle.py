@@ -83,7 +83,8 @@ class Machine(ABC, Generic[S, G, A]):
         if transition is None and at not in self.TABLE.ignored:
             raise Unlisted(f"{self.unit}: {event} while {self.state.value}; before: {'; '.join(self.story[-10:])}")
         if isinstance(event, Placed):
-            self.epoch, self.flags = event.epoch, event.flags
+            self.epoch = event.epoch
+            self.flags = event.flags
         if transition is None:
             return ()
         before, (self.state, actions) = self.state, transition

@@ -28,7 +28,9 @@ class WentBack(Moved):
     """The answered end is below a known end: the broker no longer leads, or the log has lost its tail."""
 
     def __init__(self, partition: Partition, end: int, known: int) -> None:
-        self.partition, self.end, self.known = partition, end, known
+        self.partition = partition
+        self.end = end
+        self.known = known
         super().__init__(f"{partition}: its end is said to be {end}, but {known} was seen")
 
 

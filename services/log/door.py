@@ -50,7 +50,9 @@ class KafkaDoor(SealedLog):
     """
 
     def __init__(self, log: KafkaLog, topics: ClusterTopics, keys: Keyring, reporter: str = "") -> None:
-        self._kafka, self._events, self._reporter = log, Partition(topics.events, 0), reporter
+        self._kafka = log
+        self._events = Partition(topics.events, 0)
+        self._reporter = reporter
         super().__init__(log, topics, keys, self._report if reporter else _say_nothing)
 
     def start_group(self, group: str, positions: Mapping[Partition, int]) -> None:

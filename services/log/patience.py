@@ -67,7 +67,8 @@ class Wait:
     """A wait from its begin, or from the last progress, to the first message and to the limit; used by one thread."""
 
     def __init__(self, patience: Patience, what: str) -> None:
-        self._patience, self._what = patience, what
+        self._patience = patience
+        self._what = what
         self._since_s: float | None = None
         self._reason = ""
         self._said = False

@@ -37,10 +37,14 @@ class ConsoleDoor:
     """
 
     def __init__(self, data_dir: Path, port: int, log: Path, limits: LogLimits) -> None:
-        self._data_dir, self._port, self._log, self._limits = data_dir, port, log, limits
+        self._data_dir = data_dir
+        self._port = port
+        self._log = log
+        self._limits = limits
         self.url = ""
         self._socket: socket.socket | None = None
-        self._wakes, self._woken = -1, -1
+        self._wakes = -1
+        self._woken = -1
         self._closed = threading.Event()
         self._child: Child | None = None
         self._lock = threading.Lock()

@@ -47,8 +47,13 @@ class Lineup:
         ended: Ended,
         launch: Callable[[Launch], Started],
     ) -> None:
-        self.settings, self._naming, self._files, self._served = settings, naming, files, served
-        self._shared, self._ended, self._launch = shared, ended, launch
+        self.settings = settings
+        self._naming = naming
+        self._files = files
+        self._served = served
+        self._shared = shared
+        self._ended = ended
+        self._launch = launch
         self.state_dir = files.data_dir / "state"
         first = [naming.name(f"recovery-{number}") for number in range(1, settings.recoveries + 1)]
         self.metrics = MetricsPorts(settings.metrics_port, settings.metrics_address, first)

@@ -74,8 +74,11 @@ class Start:
     def __init__(
         self, readiness: Readiness, workers: Iterable[str], limit: StartLimit, claim: Claim | None, logs: Path
     ) -> None:
-        self._readiness, self._workers, self._limit = readiness, set(workers), limit
-        self._claim, self._logs = claim, logs
+        self._readiness = readiness
+        self._workers = set(workers)
+        self._limit = limit
+        self._claim = claim
+        self._logs = logs
 
     def wait(self, members: Callable[[], list[Member]], turn: Callable[[], None]) -> None:
         """Returns once every member has given its sign.

@@ -103,8 +103,11 @@ class _Pair:
     """
 
     def __init__(self, old: Plan, new: Plan, start: Start) -> None:
-        self.old, self.new, self.start = old, new, start
-        self.before, self.after = _operators(old), _operators(new)
+        self.old = old
+        self.new = new
+        self.start = start
+        self.before = _operators(old)
+        self.after = _operators(new)
         taken = {was for now, was in start.renamed.items() if now in self.after}
         unrenamed = {name: name for name in self.after if name in self.before and name not in taken}
         self.names = unrenamed | {now: was for now, was in start.renamed.items() if was in self.before}

@@ -123,10 +123,14 @@ class _Draft:
         ids: Mapping[str, str],
         names: JobTopics,
     ) -> None:
-        self._spec, self._topics, self._first, self._ids = checked.spec, topics, first, ids
+        self._spec = checked.spec
+        self._topics = topics
+        self._first = first
+        self._ids = ids
         asked, checked = checked, hosting.in_place(checked, names)
         self._asked = asked
-        self._checked, self._names = checked, names
+        self._checked = checked
+        self._names = names
         self.tasks = parallelism.tasks(checked)
         found = links(checked, self.tasks)
         placed = [[resolve(name, self._spec) for name in unit] for unit in self._spec.placement.units]

@@ -40,7 +40,9 @@ class Collector:
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
         gc.disable()
-        self._collect, self._count, self._clock_s = collect, count, clock_s
+        self._collect = collect
+        self._count = count
+        self._clock_s = clock_s
         self._passes = 0
         self._whole_s = clock_s()
         self._left_s: float | None = None
@@ -63,7 +65,8 @@ class Collector:
         """
         if self._whole_due(self._clock_s(), worked):
             self._collect(2)
-            self._whole_s, self._left_s = self._clock_s(), None
+            self._whole_s = self._clock_s()
+            self._left_s = None
         elif worked or self._count() >= MANY_OBJECTS:
             self._passes += 1
             self._collect(1 if self._passes % MIDDLE_EVERY == 0 else 0)

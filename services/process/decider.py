@@ -57,7 +57,10 @@ class Decider:
     """
 
     def __init__(self, kind: str, name: str, settings: DeciderSettings) -> None:
-        self._kind, self._name, self._settings, self._stopped = kind, name, settings, asyncio.Event()
+        self._kind = kind
+        self._name = name
+        self._settings = settings
+        self._stopped = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, self._stopped.set)
         self.durability = Durability(settings.replication_factor, settings.min_insync_replicas)

@@ -44,7 +44,10 @@ class Health:
         checks: Mapping[str, Callable[[], Check]],
         clock_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._name, self._kind, self._checks, self._clock_s = name, kind, checks, clock_s
+        self._name = name
+        self._kind = kind
+        self._checks = checks
+        self._clock_s = clock_s
         self._began_s = clock_s()
         self._turned_s: float | None = None
 

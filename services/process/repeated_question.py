@@ -29,7 +29,9 @@ class RepeatedQuestion(Generic[T]):
     """
 
     def __init__(self, ask: Callable[[], T], wait_s: float = WAIT_S, clock_s: Callable[[], float] = time.monotonic):
-        self._ask, self._wait_s, self._clock_s = ask, wait_s, clock_s
+        self._ask = ask
+        self._wait_s = wait_s
+        self._clock_s = clock_s
         self._changed = threading.Condition()
         self._answer: T | Exception | None = None
         self._answered_s: float | None = None

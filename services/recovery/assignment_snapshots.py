@@ -45,8 +45,14 @@ class AssignmentSnapshots:
         now_us: Callable[[], int],
         now_ms: Callable[[], int],
     ) -> None:
-        self._name, self._known, self._appender, self._partition = name, known, appender, partition
-        self._trims, self._publish, self._now_us, self._now_ms = trims, publish, now_us, now_ms
+        self._name = name
+        self._known = known
+        self._appender = appender
+        self._partition = partition
+        self._trims = trims
+        self._publish = publish
+        self._now_us = now_us
+        self._now_ms = now_ms
         self._pace = Pace(name, every, MANY)
 
     def read(self, record: Assignment, offset: int) -> None:

@@ -47,8 +47,12 @@ class DecisionEvents:
         now_us: Callable[[], int],
         now_ms: Callable[[], int],
     ) -> None:
-        self._name, self._known, self._appender, self._events = name, known, appender, events
-        self._now_us, self._now_ms = now_us, now_ms
+        self._name = name
+        self._known = known
+        self._appender = appender
+        self._events = events
+        self._now_us = now_us
+        self._now_ms = now_ms
         self._judging = Judging()
         self._signs_ms: dict[str, int] = {}
         """Time of the last heartbeat, by worker."""

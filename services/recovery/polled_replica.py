@@ -40,7 +40,8 @@ class PolledReplica:
         snapshot_every: int = EVERY,
         safe_s: float | None = None,
     ) -> None:
-        self._log, self._now_us = log, now_us
+        self._log = log
+        self._now_us = now_us
         self._beats = Partition(topics.heartbeats, 0)
         assigned, happened = Partition(topics.assignments, 0), Partition(topics.events, 0)
         standings = read_standings(log, assigned)

@@ -112,10 +112,15 @@ class Replica:
         )
         self.core.observe(Began(Standings() if begun is None else begun), now_us())
         self.trims = Trims(None if safe_s is None else round(safe_s * 1_000_000))
-        self._name, self._topics, self._appender, self._backlog, self._now_us = name, topics, appender, backlog, now_us
+        self._name = name
+        self._topics = topics
+        self._appender = appender
+        self._backlog = backlog
+        self._now_us = now_us
         self._generations: dict[str, str] = {}
         self._echoed_us = now_us()
-        self._aside, self._thinking = aside, list[Future[Answer]]()
+        self._aside = aside
+        self._thinking = list[Future[Answer]]()
         self._format_asked = 0
         known, assigned = self.core.known, Partition(topics.assignments, 0)
         self._publishing = DecisionEvents(

@@ -55,9 +55,13 @@ class Commits:
             skipped: offsets of records that a person has skipped.
             begins: returns the commit with which a trimmed log begins; called again after PositionGone and Retriable.
         """
-        self._refuse, self._refused = refuse, (-1, "")
+        self._refuse = refuse
+        self._refused = (-1, "")
         self._skipped = skipped
-        self._first, self._fits, self._begins, self._begun = first, fits, begins, False
+        self._first = first
+        self._fits = fits
+        self._begins = begins
+        self._begun = False
         self.fold = CommitLog(first, refuse=self._note)
         self._records = CommitReader(self.fold, fits, self._note, holds=False)
         self._partition = Partition(topic, 0)

@@ -27,10 +27,12 @@ class Controls:
 
     def __init__(self, log: Log, plan: Plan, spark: SparkPlan, topics: JobTopics) -> None:
         self._writers = set(spark.every_writer)
-        self._log, self._plan = log, plan
+        self._log = log
+        self._plan = plan
         self._fold = of_plan(plan)
         self._ended: set[str] = set()
-        self._cuts, self._progress = Partition(topics.cuts, 0), Partition(topics.progress, 0)
+        self._cuts = Partition(topics.cuts, 0)
+        self._progress = Partition(topics.progress, 0)
         self._reader = log.reader(f"controls-{plan.job}-{spark.operator}")
         if self._writers:
             self._reader.assign({self._progress: 0})
@@ -52,7 +54,8 @@ class Controls:
         with suppress(PositionGone, Retriable):
             if not self._begun:
                 base = cuts_base(self._log, self._plan, self._cuts)
-                self._fold, self._begun = of_plan(self._plan, base), True
+                self._fold = of_plan(self._plan, base)
+                self._begun = True
                 self._reader.assign({self._cuts: base.upto})
         try:
             chunks = self._reader.poll(0)

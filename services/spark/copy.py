@@ -63,7 +63,11 @@ class SparkCopy:
         engine: Engine,
         skipped: Collection[int],
     ) -> None:
-        self.plan, self.spark, self._topics, self._around, self._engine = plan, spark, topics, around, engine
+        self.plan = plan
+        self.spark = spark
+        self._topics = topics
+        self._around = around
+        self._engine = engine
         self.core = Lifecycle(unit_key(plan.job, plan.generation, spark.unit))
         self._skipped = skipped
         self._commits: Commits | None = None
@@ -72,7 +76,8 @@ class SparkCopy:
         self._tasks = self._attempts = 0
         self._fencing_ms: int | None = None
         self._ends: dict[int, int] | None = None
-        self._spent, self._begun_ms = Spent(), 0.0
+        self._spent = Spent()
+        self._begun_ms = 0.0
 
     # -- from the host ------------------------------------------------------------------------------------------------
 
@@ -241,7 +246,8 @@ class SparkCopy:
             _DO[action](self)
 
     def _begin(self, task: Task) -> None:
-        self._tasks, self._begun_ms = self._tasks + 1, self._around.clock_ms()
+        self._tasks = self._tasks + 1
+        self._begun_ms = self._around.clock_ms()
         self._engine.begin(task)
 
     def _deploy(self) -> None:

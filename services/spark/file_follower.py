@@ -29,10 +29,14 @@ class _Following:
     """A reading of the topic from its start, in a thread. `files` is complete up to `position`."""
 
     def __init__(self, log: Log, partition: Partition, folder: Path) -> None:
-        self.files, self.position = ReceivedFiles(), 0
+        self.files = ReceivedFiles()
+        self.position = 0
         self.error: Exception | None = None
-        self._log, self._partition, self._folder = log, partition, folder
-        self._stopped, self._moved = threading.Event(), threading.Condition()
+        self._log = log
+        self._partition = partition
+        self._folder = folder
+        self._stopped = threading.Event()
+        self._moved = threading.Condition()
         self._thread = threading.Thread(target=self._work, name=f"files {partition.topic}", daemon=True)
         self._thread.start()
 
@@ -56,7 +60,8 @@ class _Following:
 
     def _move(self, position: int, error: Exception | None = None) -> None:
         with self._moved:
-            self.position, self.error = position, error
+            self.position = position
+            self.error = error
             self._moved.notify_all()
 
     def _follow(self) -> None:
@@ -94,7 +99,9 @@ class FileFollower:
     """Keeps the copy in `folder`, which is its own."""
 
     def __init__(self, log: Log, partition: Partition, folder: Path) -> None:
-        self._log, self._partition, self._folder = log, partition, folder
+        self._log = log
+        self._partition = partition
+        self._folder = folder
         self._following: _Following | None = None
 
     def follow(self) -> None:

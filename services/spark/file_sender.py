@@ -39,7 +39,9 @@ class FileSender:
         self, directory: Path, files: SentFiles, partition: Partition, open_appender: Callable[[], Appender]
     ) -> None:
         self.directory = directory
-        self._files, self._partition, self._open = files, partition, open_appender
+        self._files = files
+        self._partition = partition
+        self._open = open_appender
         self._appender: Appender | None = None
         self._waiting = 0
         self._lock = threading.Lock()

@@ -61,8 +61,13 @@ class Host:
         time_ms: Callable[[], int],
         wait: Callable[[float], None],
     ) -> None:
-        self.identity, self._cluster, self._engine, self._fault = identity, cluster, engine, fault
-        self._clock_ms, self._time_ms, self._wait = clock_ms, time_ms, wait
+        self.identity = identity
+        self._cluster = cluster
+        self._engine = engine
+        self._fault = fault
+        self._clock_ms = clock_ms
+        self._time_ms = time_ms
+        self._wait = wait
         self._decisions = Decisions(identity, log, cluster, self._refuse)
         self._appender = log.appender("events")
         self._publish = EventPublisher(identity, self._appender, cluster)

@@ -27,7 +27,9 @@ class Leftovers:
         over: Callable[[str], bool],
         run: Callable[[Callable[[], None]], None] = lambda call: threading.Thread(target=call, daemon=True).start(),
     ) -> None:
-        self._root, self._over, self._run = root, over, run
+        self._root = root
+        self._over = over
+        self._run = run
         self._looked_ms = -math.inf
 
     def look(self, now_ms: float) -> None:

@@ -31,7 +31,9 @@ class QueryFiles:
     """
 
     def __init__(self, log: Log, partition: Partition, checkpoints: Checkpoints, folder: Path) -> None:
-        self._log, self._partition, self._checkpoints = log, partition, checkpoints
+        self._log = log
+        self._partition = partition
+        self._checkpoints = checkpoints
         self._follower = FileFollower(log, partition, folder)
         self._sender: tuple[int, FileSender] | None = None
 

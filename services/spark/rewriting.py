@@ -56,7 +56,9 @@ class _Rewriting:
     """Builds nodes of Catalyst through py4j."""
 
     def __init__(self, jvm: Any, mark: Any, passed: Any) -> None:
-        self._jvm, self._mark, self._passed = jvm, mark, passed
+        self._jvm = jvm
+        self._mark = mark
+        self._passed = passed
         self._logical = jvm.org.apache.spark.sql.catalyst.plans.logical
         self._expressions = jvm.org.apache.spark.sql.catalyst.expressions
 

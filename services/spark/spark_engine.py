@@ -88,7 +88,9 @@ class SparkEngine:
     """Implements Engine."""
 
     def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, room: SparkRoom) -> None:
-        self._plan, self._spark, self._room = plan, spark, room
+        self._plan = plan
+        self._spark = spark
+        self._room = room
         self._commits = Partition(topics.commits(spark.operator), 0)
         self._real_time = spark.mode == REAL_TIME
         self._checkpoints = Checkpoints(room.checkpoints / f"{plan.job}.{plan.generation}" / spark.operator)

@@ -61,7 +61,8 @@ class ClusterView:
 
     def __init__(self, topics: ClusterTopics) -> None:
         self._topics = topics
-        self._admitted, self._assigned = Admitted(), Assigned()
+        self._admitted = Admitted()
+        self._assigned = Assigned()
         self._plans: dict[str, Plan] = {}
         self._statuses: dict[str, Status] = {}
         self._since: dict[str, dict[str, int]] = {}
@@ -84,7 +85,8 @@ class ClusterView:
 
     def begin_jobs(self, admitted: Admitted) -> None:
         """Sets the decisions on jobs; later records of `jobs.plans` change them."""
-        self._admitted, self._plans = admitted, admitted.plans()
+        self._admitted = admitted
+        self._plans = admitted.plans()
 
     def read(self, topic: str, value: bytes | None) -> None:
         """Folds a record of one of the cluster's topics."""

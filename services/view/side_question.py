@@ -27,7 +27,8 @@ class SideQuestion(Generic[T]):
         Raises the error of the question.
         """
         if self._thread is None:
-            self._found, self._failed = [], []
+            self._found = []
+            self._failed = []
             # A daemon ends with the process: a question may take as long as the log's time-outs.
             self._thread = threading.Thread(target=self._run, args=(question,), name="asks-kafka", daemon=True)
             self._thread.start()

@@ -23,7 +23,8 @@ class Worker(msgspec.Struct):
     by_unit: dict[str, CopyState] | None = None
 
     def take(self, beat: Heartbeat) -> None:
-        self.beat, self.by_unit = beat, None
+        self.beat = beat
+        self.by_unit = None
 
     def copy(self, unit: str) -> CopyState | None:
         """Returns the copy of a unit in the last heartbeat; None if there is none. Indexed, because a large job asks

@@ -120,7 +120,8 @@ class _Draw:
     """Draws the columns of rows, given their places in the stream."""
 
     def __init__(self, chance: np.random.Generator, per_s: int) -> None:
-        self._chance, self._per_s = chance, per_s
+        self._chance = chance
+        self._per_s = per_s
         letters = np.array(list("abcdefghijklmnopqrstuvwxyz    "))
         self._texts = ["".join(chance.choice(letters, length)) for length in chance.integers(20, 120, 1_000)]
 

@@ -50,7 +50,8 @@ class Run:
     """A query over events, in memory."""
 
     def __init__(self, query: int, events: Events) -> None:
-        self._events, self._reads = events, READS[query]
+        self._events = events
+        self._reads = READS[query]
         self.cpu_s = 0.0
         layout = layout_of(query, events.held_s)
         self._unit = Unit(layout, StateStore(MemoryImage()))

@@ -125,7 +125,8 @@ class Fixed:
     """The paper's: a heartbeat is missed when it is late by a fixed grace, also if the detector is slow (H7)."""
 
     def __init__(self, beat_us: int, grace_us: int = MIN_GRACE_US) -> None:
-        self._beat_us, self._grace_us = beat_us, grace_us
+        self._beat_us = beat_us
+        self._grace_us = grace_us
         self._heard_us: dict[str, int] = {}
         self.resumed: Sequence[int] = ()
         self.now_us = 0

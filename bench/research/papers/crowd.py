@@ -165,8 +165,12 @@ class Crowd:
         observer: Observer,
         feeder: Feeder,
     ) -> None:
-        self._cluster, self._job, self._setting, self._topic = cluster, followed, setting, topic
-        self._observer, self._feeder = observer, feeder
+        self._cluster = cluster
+        self._job = followed
+        self._setting = setting
+        self._topic = topic
+        self._observer = observer
+        self._feeder = feeder
         self.view = ClusterView(cluster.topics)
         self.arrived: dict[str, list[tuple[float, int]]] = defaultdict(list)
         self._rows = msgspec.json.Decoder(_Row).decode

@@ -57,11 +57,13 @@ class Operated:
         described = catalogue.describe(kind, dict(params), streams)
         given = {**params, "input_row_key": list(streams[0].row_key)}
         plan = OperatorPlan("op", kind, 1, ("in",), given, described.fields, described.row_key)
-        self._image, self._backup = RocksImage(folder / "leader"), RocksImage(folder / "backup")
+        self._image = RocksImage(folder / "leader")
+        self._backup = RocksImage(folder / "backup")
         self._store = StateStore(self._image)
         self._operator = catalogue.build(plan, [dict(fields) for fields in inputs], self._store.of_task("op-0"))
         self.schemas = [stream_schema(dict(fields)) for fields in inputs]
-        self._batch, self._watermark = 0, NO_WATERMARK
+        self._batch = 0
+        self._watermark = NO_WATERMARK
 
     def batch(self, frames: Sequence[pl.DataFrame], watermark: int) -> float:
         """CPU milliseconds that it took."""

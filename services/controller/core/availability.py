@@ -53,7 +53,9 @@ class _Sink:
             count, ms = costs.latencies, costs.latency_ms  # counted before this replica read its first report
         if costs.latencies > count:
             self.grown.append((now_ms, costs.latencies - count, max(0, costs.latency_ms - ms)))
-        self.leader, self.count, self.ms = leader, costs.latencies, costs.latency_ms
+        self.leader = leader
+        self.count = costs.latencies
+        self.ms = costs.latency_ms
         self.waits_since_ms = costs.waits_since_ms
 
     def mean_ms(self, now_ms: int) -> float | None:
@@ -123,7 +125,8 @@ class Availability:
             for query, units in needed.items()
         }
         self._sampled_ms = 0
-        self.failing, self._whole_ms = False, 0
+        self.failing = False
+        self._whole_ms = 0
         self._leaders: dict[str, Leader | None] = {}
         self._heard_ms: dict[str, int] = {}
 

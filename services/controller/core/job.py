@@ -196,7 +196,8 @@ class Job:
     def make_way(self, other: Job) -> None:
         """Ends for the other job, whose plan is valid."""
         if not self.over:
-            self.cancel_offset, self.successor = other.begins, other.label
+            self.cancel_offset = other.begins
+            self.successor = other.label
 
     def lost(self) -> Problem | None:
         """Returns why the job must not begin although its name is free: the job that it replaces did not end for it."""

@@ -76,7 +76,8 @@ class ChangeReader:
     """
 
     def __init__(self, of_table: bool, header: int = 0) -> None:
-        self._of_table, self._header = of_table, header
+        self._of_table = of_table
+        self._header = header
         self._decode = msgspec.json.Decoder(_Record).decode
         self._body: Callable[[Any], bytes] = itemgetter(slice(header, None))
 

@@ -35,8 +35,11 @@ class CsvReader:
     """A reader of the records of one stream; see JsonReader."""
 
     def __init__(self, fields: Mapping[str, str], unit: str | None, form: CsvForm = PLAIN) -> None:
-        self._fields, self._unit, self._form = dict(fields), unit, form
-        self._apart, self._null = (form.quote.encode(), *_APART), frozenset(form.null)
+        self._fields = dict(fields)
+        self._unit = unit
+        self._form = form
+        self._apart = (form.quote.encode(), *_APART)
+        self._null = frozenset(form.null)
         self._width = len(fields)
 
     def read(self, values: Sequence[bytes | None]) -> tuple[list[Values], list[int], dict[int, str]]:

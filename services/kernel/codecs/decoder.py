@@ -98,8 +98,11 @@ class Decoder:
         subject: str = "",
         stops: bool = False,
     ) -> None:
-        self._clamps, self._about = clamps, about
-        self._fields, self._event_time, self._max_ahead_s = dict(fields), event_time, max_ahead_s
+        self._clamps = clamps
+        self._about = about
+        self._fields = dict(fields)
+        self._event_time = event_time
+        self._max_ahead_s = max_ahead_s
         names = [name for name in fields if about is None or name not in about.names]
         written = {origins.get(name, name): fields[name] for name in names}
         self._nothing = with_time(field_types.schema(fields)).to_frame()

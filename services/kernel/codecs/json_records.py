@@ -54,7 +54,8 @@ class JsonReader:
 
     def __init__(self, fields: Mapping[str, str], unit: str | None, header: int = 0) -> None:
         self._behind: Callable[[Any], bytes] | None = itemgetter(slice(header, None)) if header else None
-        self._fields, self._unit = dict(fields), unit
+        self._fields = dict(fields)
+        self._unit = unit
         names = {f"f{index}": name for index, name in enumerate(fields)}
         members = [_member(slot, fields[name], unit) for slot, name in names.items()]
         record = msgspec.defstruct("Record", members, rename=names, kw_only=True, gc=False)

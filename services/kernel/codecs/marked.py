@@ -83,7 +83,9 @@ class RowReader:
     """
 
     def __init__(self, output: Mapping[str, str], start: int, refuse: Refuse = lambda offset, cause: None) -> None:
-        self._start, self._mark, self._refuse = start, -1 if start == 0 else None, refuse
+        self._start = start
+        self._mark = -1 if start == 0 else None
+        self._refuse = refuse
         kinds = dict(enumerate(map(fields.dtype, output.values())))
         self._values = [_column(name, index, kinds[index]) for index, name in enumerate(output)]
         self._schema = stream_schema(output)
@@ -155,7 +157,8 @@ class RowDecoder:
     """A decoder of valid records into rows and dead letters; raises StateCorrupted if values do not fit the plan."""
 
     def __init__(self, plan: SparkPlan) -> None:
-        self._plan, self._schema = plan, stream_schema(plan.output)
+        self._plan = plan
+        self._schema = stream_schema(plan.output)
         kinds = enumerate((name, fields.dtype(text)) for name, text in plan.output.items())
         self._columns = [_column(name, index, kind) for index, (name, kind) in kinds]
         self._decoder = Decoder(plan.fields, "json", plan.event_time or None, plan.unit_of_time or None)

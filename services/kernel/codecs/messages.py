@@ -35,8 +35,10 @@ class Messages:
     """
 
     def __init__(self, called: str, text: str, fields: Mapping[str, str], unit: str | None) -> None:
-        self._called, self._file = called, parse(text)
-        self._fields, self._unit = dict(fields), unit
+        self._called = called
+        self._file = parse(text)
+        self._fields = dict(fields)
+        self._unit = unit
         self._readers: dict[Path, MessageReader | str] = {}
 
     def read(

@@ -127,7 +127,8 @@ class MetadataColumns:
     ) -> None:
         self._keys = keys
         self._kinds = {name: fields[name] for name in named}
-        self._named, self._topic = dict(named), topic
+        self._named = dict(named)
+        self._topic = topic
         self.names = frozenset(named)
         self.wanted = Wanted(
             any(what == "key" or what.startswith(KEY) for what in named.values()),

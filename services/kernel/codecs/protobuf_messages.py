@@ -144,7 +144,8 @@ class _Extending:
     """
 
     def __init__(self, file: Any, given: Numbers) -> None:
-        self._file, self._given = file, given
+        self._file = file
+        self._given = given
         self.numbers: dict[str, int] = {}
 
     def message(self, of: Any, place: str, fields: Mapping[str, str], path: str) -> None:

@@ -31,7 +31,9 @@ class PlainReader:
     """
 
     def __init__(self, plain: Sequence[PlainField], fields: Mapping[str, str], converts: Mapping[str, Convert]) -> None:
-        self._plain, self._fields, self._converts = plain, fields, converts
+        self._plain = plain
+        self._fields = fields
+        self._converts = converts
 
     @classmethod
     def of(cls, message: Descriptor, fields: Mapping[str, str], unit: str | None) -> PlainReader | None:

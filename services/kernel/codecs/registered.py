@@ -142,9 +142,14 @@ class RegisteredReader:
         stops: bool = False,
         alone: str | None = None,
     ) -> None:
-        self._fields, self._names, self._unit = dict(fields), list(names), unit
-        self._subject, self._stops, self._alone = subject, stops, alone
-        self._kind, self._schemas = KINDS[format], schemas
+        self._fields = dict(fields)
+        self._names = list(names)
+        self._unit = unit
+        self._subject = subject
+        self._stops = stops
+        self._alone = alone
+        self._kind = KINDS[format]
+        self._schemas = schemas
         self._texts = TextColumns(fields, names, "json", unit, header=HEADER) if format == "json-schema" else None
         self._readers: dict[int, RecordReader | Messages | str] = {}
 

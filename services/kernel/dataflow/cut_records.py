@@ -122,7 +122,8 @@ class TopicCuts:
 
     def __init__(self, task: TaskLayout, schemas: Schemas = NO_SCHEMAS) -> None:
         assert task.source is not None
-        self._origin, self._topic = task.operator.name, task.source.topic
+        self._origin = task.operator.name
+        self._topic = task.source.topic
         self._decoder = SourceDecoder(task.operator, schemas)
 
     def read(

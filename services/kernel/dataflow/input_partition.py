@@ -125,8 +125,11 @@ class InputPartition:
         void: Void = _never,
     ) -> None:
         self._void = void
-        self._name, self._gap, self._strict = name, gap, strict
-        self._refuse, self._fits = refuse, fits
+        self._name = name
+        self._gap = gap
+        self._strict = strict
+        self._refuse = refuse
+        self._fits = fits
         self._generation = generation
         self._writers = {number: _Writer(received=batch, ended=number in ended) for number in sorted(writers)}
         self._done = batch

@@ -30,7 +30,8 @@ class Leaps:
     """
 
     def __init__(self, topic: str, least_us: int = 0) -> None:
-        self._topic, self._least_us = topic, least_us
+        self._topic = topic
+        self._least_us = least_us
         self._newest: dict[int, int] = {}
         self._pending: dict[int, list[Leap]] = {}
         self.leap: Leap | None = None

@@ -53,7 +53,9 @@ class Origins:
         context: BatchContext,
     ) -> None:
         self._tasks = {task.name: task for task in tasks}
-        self._operators, self._outputs, self._context = operators, outputs, context
+        self._operators = operators
+        self._outputs = outputs
+        self._context = context
         self._numbers: dict[str, np.ndarray] = {}
         self._numbered: list[tuple[int, Fed]] = []
         self._reasons: list[str] = []

@@ -147,7 +147,8 @@ class RowsOf:
     """
 
     def __init__(self, job: str, generation: str, query: str) -> None:
-        self._job, self._query = f"{job}@{generation}".encode(), query.encode()
+        self._job = f"{job}@{generation}".encode()
+        self._query = query.encode()
 
     def headers(self, batch: int, skipped: int = 0) -> list[tuple[str, bytes]]:
         """The headers of each record of a batch.

@@ -63,8 +63,11 @@ class Apart:
     """
 
     def __init__(self, schema: Schema, type_of: TypeOf, judge: Judge) -> None:
-        self.schema, self.mistakes = dict(schema), list[str]()
-        self._type_of, self._judge, self._written = type_of, judge, dict[str, str]()
+        self.schema = dict(schema)
+        self.mistakes = list[str]()
+        self._type_of = type_of
+        self._judge = judge
+        self._written = dict[str, str]()
 
     def without_calls(self, text: str) -> str | None:
         """The text with a column in place of each call; None if the type of an explained call is unknown."""

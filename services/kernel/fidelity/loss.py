@@ -64,7 +64,8 @@ class Standing:
     """The output of a job under a growing plan: an added unit changes only nodes below it."""
 
     def __init__(self, topology: Topology, alive: Alive) -> None:
-        self.topology, self.alive = topology, alive.copy()
+        self.topology = topology
+        self.alive = alive.copy()
         self.outputs = kept(topology, self.alive)
         self.fidelity = float(_of_sinks(topology, self.outputs))
         self._foreseen: tuple[tuple[int, ...], float, dict[int, Parts]] = ((), self.fidelity, {})

@@ -70,7 +70,8 @@ class Attention:
         self._turned_us = max(now_us, self._turned_us or now_us)
         self._unheard_us += min(passed_us, self.loop_us)
         if late:
-            self._counted_us, self._echoed_us = max(now_us, self._counted_us), None
+            self._counted_us = max(now_us, self._counted_us)
+            self._echoed_us = None
         elif self.echo_us is None:
             self._count(now_us)
         elif self._echoed_us is not None:

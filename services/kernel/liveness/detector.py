@@ -141,7 +141,8 @@ class Detector:
     """
 
     def __init__(self, beat_us: int, attention: Attention, fixed_grace_us: int | None = None) -> None:
-        self._beat_us, self._fixed_grace_us = beat_us, fixed_grace_us
+        self._beat_us = beat_us
+        self._fixed_grace_us = fixed_grace_us
         self._attention = attention
         self._pulses: dict[str, Pulse] = {}
         self.false_switches: Counter[str] = Counter()

@@ -77,8 +77,13 @@ class Questions:
         watermark: int,
         most: int,
     ) -> None:
-        self._code, self._shape, self._task = code, shape, task
-        self._rows, self._batch, self._watermark, self._most = rows, batch, watermark, most
+        self._code = code
+        self._shape = shape
+        self._task = task
+        self._rows = rows
+        self._batch = batch
+        self._watermark = watermark
+        self._most = most
         self._found: dict[int, pl.DataFrame] = {}
         self._refused: dict[int, str] = {}
 
@@ -127,7 +132,8 @@ class AnsweredTask:
     """
 
     def __init__(self, plan: OperatorPlan, fields: Mapping[str, str]) -> None:
-        self._fields, self._codec = dict(fields), RowCodec(stream_schema(plan.fields))
+        self._fields = dict(fields)
+        self._codec = RowCodec(stream_schema(plan.fields))
         self._nothing = stream_schema(plan.fields).to_frame()
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:

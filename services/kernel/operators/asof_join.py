@@ -119,7 +119,9 @@ class AsOfJoin:
     """
 
     def __init__(self, sides: Sides, within_us: int | None, keep_late: bool, tables: Tables) -> None:
-        self._sides, self._within, self._keep_late = sides, within_us, keep_late
+        self._sides = sides
+        self._within = within_us
+        self._keep_late = keep_late
         self._versions = tables.table("versions")
         # a stored row needs a column, even if the right side has only its key
         self._stored = list(sides.names) or sides.right_on[:1]

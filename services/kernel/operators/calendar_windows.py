@@ -48,7 +48,9 @@ class Calendar:
     """
 
     def __init__(self, every: str, zone: str, offset_us: int) -> None:
-        self._step, self._zone, self._offset = _STEPS[every], zone, pl.duration(microseconds=offset_us)
+        self._step = _STEPS[every]
+        self._zone = zone
+        self._offset = pl.duration(microseconds=offset_us)
         self._longest = (_DAYS[every] + 1) * _DAY_US
         self._begins: list[int] = []
         self._known: dict[int, int] = {}

@@ -23,7 +23,8 @@ class Computed:
     """
 
     def __init__(self, inner: Operator, columns: Sequence[pl.Expr], fields: Mapping[str, str]) -> None:
-        self._inner, self._add = inner, computing(columns)
+        self._inner = inner
+        self._add = computing(columns)
         self._names = with_time(schema(fields)).names()
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:

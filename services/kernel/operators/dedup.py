@@ -118,7 +118,10 @@ class Dedup:
         columns: pl.Schema,
         tables: Tables,
     ) -> None:
-        self._key, self._within, self._keep_late, self._at_once = list(key), within_us, keep_late, at_once
+        self._key = list(key)
+        self._within = within_us
+        self._keep_late = keep_late
+        self._at_once = at_once
         self._times = tables.table("times", prefix_bytes=8)
         self._live = tables.table("live")
         self._order = ContentOrder(with_time(columns))

@@ -68,7 +68,10 @@ class Sorted:
     """
 
     def __init__(self, text: str, one_of: Sequence[str], fields: Fields, fail: bool) -> None:
-        self._text, self._one_of, self._fields, self._fail = text, list(one_of), dict(fields), fail
+        self._text = text
+        self._one_of = list(one_of)
+        self._fields = dict(fields)
+        self._fail = fail
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         rows = inputs[0].drop(_GIVEN)

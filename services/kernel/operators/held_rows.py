@@ -25,7 +25,8 @@ class HeldRows:
     """
 
     def __init__(self, schema: pl.Schema, table: Table) -> None:
-        self._codec, self._table = RowCodec(schema), table
+        self._codec = RowCodec(schema)
+        self._table = table
         self._nothing = schema.to_frame()
         self._runs: list[pl.DataFrame] = []
         self._leaving: list[tuple[int, int]] = []

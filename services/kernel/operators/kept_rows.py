@@ -49,8 +49,12 @@ class KeptRows:
     """
 
     def __init__(self, name: bytes, schema: pl.Schema, key: Sequence[str], table: Table, finds_unmatched: bool) -> None:
-        self._name, self._key, self._table, self._finds_unmatched = name, list(key), table, finds_unmatched
-        self._codec, self._marks = RowCodec(schema), _MATCHED[name]
+        self._name = name
+        self._key = list(key)
+        self._table = table
+        self._finds_unmatched = finds_unmatched
+        self._codec = RowCodec(schema)
+        self._marks = _MATCHED[name]
         self.runs = SortedRuns()
         self._blobs: dict[int, _Blob] = {}
         self._leaving: list[tuple[int, int]] = []
@@ -172,7 +176,8 @@ class _Flags:
     """A bit for each row number from `_first` on."""
 
     def __init__(self) -> None:
-        self._first, self._count = 0, 0
+        self._first = 0
+        self._count = 0
         self._flags = np.zeros(1024, dtype=bool)
 
     def extend(self, count: int) -> None:

@@ -44,7 +44,10 @@ class Lifespans:
     """
 
     def __init__(self, key: Sequence[str], after_us: int, totals: Table, newest: Callable[[State], int]) -> None:
-        self._key, self._after_us, self._totals, self._newest = list(key), after_us, totals, newest
+        self._key = list(key)
+        self._after_us = after_us
+        self._totals = totals
+        self._newest = newest
         self._ends: Ends | None = None
 
     def parts(self, rows: pl.DataFrame) -> Iterator[Part]:

@@ -72,7 +72,8 @@ class Pace:
     """
 
     def __init__(self, key: Sequence[str], every_us: int, columns: pl.Schema, tables: Tables) -> None:
-        self._key, self._every = list(key), every_us
+        self._key = list(key)
+        self._every = every_us
         self._schema = with_time(columns)
         self._rows = StoredRows(self._schema)
         self._nothing = self._schema.to_frame()

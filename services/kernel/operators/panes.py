@@ -56,8 +56,11 @@ class GrowingPane:
     """The sum of the first panes of windows with the same begin, so that the next window adds only its own panes."""
 
     def __init__(self, load: Callable[[int], Pane], grouping: Grouping) -> None:
-        self._load, self._grouping = load, grouping
-        self._begin, self._panes, self._sum = 0, list[int](), Pane([], [])
+        self._load = load
+        self._grouping = grouping
+        self._begin = 0
+        self._panes = list[int]()
+        self._sum = Pane([], [])
 
     def get(self, begin: int, panes: list[int]) -> Pane:
         """The sum of the panes of a window that begins at `begin`."""
@@ -66,7 +69,8 @@ class GrowingPane:
             known, self._sum = 0, Pane([], [])
         first = [self._sum] if known else []
         self._sum = merged([*first, *map(self._load, panes[known:])], self._grouping)
-        self._begin, self._panes = begin, panes
+        self._begin = begin
+        self._panes = panes
         return self._sum
 
     def forget(self, panes: Iterable[int]) -> None:

@@ -166,7 +166,8 @@ class PythonTask:
         self._fields = dict(fields)
         self._code = _create(self._reference, settings.params)
         declared = Declared.of(self._code, self._reference, fields)
-        self.output, self._shape = declared.fields, declared.shape()
+        self.output = declared.fields
+        self._shape = declared.shape()
         self._state = State(tables)
         self._timers = Timers(tables) if has_timers(type(self._code)) else None
         self._by_clock = Timers(tables, BY_CLOCK) if settings.clock else None

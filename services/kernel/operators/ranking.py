@@ -66,9 +66,11 @@ class Kept:
     """
 
     def __init__(self, k: int, order: Order, columns: pl.Schema, keyed: bool, table: Table) -> None:
-        self.k, self.table = k, table
+        self.k = k
+        self.table = table
         self.rows = StoredRows(columns)
-        self.order, self._columns = order, list(columns)
+        self.order = order
+        self._columns = list(columns)
         self._size = max(4 * k, MIN_POOL // 16 if keyed else MIN_POOL)
         self._pools = Pools([*columns, _KEY])
 
@@ -152,7 +154,8 @@ class Replacing:
     """The ranking of rows that replace earlier ones of the same key; all are kept, because a row may get worse."""
 
     def __init__(self, kept: Kept, row_key: Sequence[str]) -> None:
-        self._kept, self._row_key = kept, list(row_key)
+        self._kept = kept
+        self._row_key = list(row_key)
 
     def best(self, groups: Sequence[bytes]) -> pl.DataFrame:
         return self._kept.best(groups)

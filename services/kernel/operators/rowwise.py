@@ -35,7 +35,10 @@ class Rowwise:
     """
 
     def __init__(self, compute: Compute, nothing: pl.DataFrame, fields: Mapping[str, str], fail: bool = False) -> None:
-        self._compute, self._nothing, self._fields, self._fail = compute, nothing, dict(fields), fail
+        self._compute = compute
+        self._nothing = nothing
+        self._fields = dict(fields)
+        self._fail = fail
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs
@@ -83,7 +86,8 @@ class Screened:
         self, inner: Operator, columns: Sequence[pl.Expr], fields: Mapping[str, str], fail: bool = False
     ) -> None:
         add = computing(columns)
-        self._inner, self._screen = inner, Rowwise(add, add(with_time(schema(fields)).to_frame()), fields, fail)
+        self._inner = inner
+        self._screen = Rowwise(add, add(with_time(schema(fields)).to_frame()), fields, fail)
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:
         (rows,) = inputs

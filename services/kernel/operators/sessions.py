@@ -44,7 +44,9 @@ class Sessions:
     """
 
     def __init__(self, made_of: Aggregation, shape: Session, keep_late: bool, tables: Tables) -> None:
-        self._key, self._shape, self._keep_late = list(made_of.key), shape, keep_late
+        self._key = list(made_of.key)
+        self._shape = shape
+        self._keep_late = keep_late
         self._grouping = Grouping([_SEGMENT], made_of.aggregates)
         self._open = tables.table("sessions")
         self._schema = with_time(made_of.output)

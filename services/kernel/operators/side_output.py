@@ -62,7 +62,8 @@ class SideOutput:
     """A task of output: rows in order of arrival."""
 
     def __init__(self, output: str, fields: Mapping[str, str]) -> None:
-        self._output, self._nothing = output, with_time(schema(fields)).to_frame()
+        self._output = output
+        self._nothing = with_time(schema(fields)).to_frame()
         columns = [pl.col(column_of(output, name)).alias(name) for name in fields]
         self._columns = [*columns, pl.col(TIME)]
 

@@ -50,10 +50,14 @@ class Join:
     """
 
     def __init__(self, sides: Sides, range: Range, keep_late: bool, tables: Tables) -> None:
-        self._on, self._range, self._kind, self._keep_late = sides.on, range, sides.kind, keep_late
+        self._on = sides.on
+        self._range = range
+        self._kind = sides.kind
+        self._keep_late = keep_late
         self._on_by_slot = (sides.left_on, sides.right_on)
         self._left_alone, self._right_alone = _ALONE.get(sides.kind, (False, False))
-        self._left_names, self._right_names = list(sides.left), dict(sides.names)
+        self._left_names = list(sides.left)
+        self._right_names = dict(sides.names)
         self._schema = with_time(sides.output)
         self._nothing = self._schema.to_frame()
         table = tables.table("rows", prefix_bytes=1)

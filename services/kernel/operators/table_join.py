@@ -34,9 +34,12 @@ class TableJoin:
     """
 
     def __init__(self, sides: Sides, tables: Tables) -> None:
-        self._left_on, self._right_on = sides.left_on, sides.right_on
-        self._kind, self._right_names = sides.kind, dict(sides.names)
-        self._left_names, self._right = list(sides.left), sides.right
+        self._left_on = sides.left_on
+        self._right_on = sides.right_on
+        self._kind = sides.kind
+        self._right_names = dict(sides.names)
+        self._left_names = list(sides.left)
+        self._right = sides.right
         self._table = tables.table("rows")
         # a stored row needs a column, even if the table has only its key
         self._stored = list(sides.names) or self._right_on[:1]

@@ -104,7 +104,9 @@ class TopOfWindows:
     """
 
     def __init__(self, k: int, order: Order, key: Sequence[str], columns: pl.Schema) -> None:
-        self._k, self._order, self._within = k, order, (END, START, *key)
+        self._k = k
+        self._order = order
+        self._within = (END, START, *key)
         self._floats = [name for name, kind in columns.items() if kind.is_float()]
         self._nothing = with_time({**columns, RANK: pl.Int64()}).to_frame()
 
@@ -140,7 +142,8 @@ class Top:
         row_key: Sequence[str] = (),
         forget_us: int | None = None,
     ) -> None:
-        self._key, self._columns = list(key), list(columns)
+        self._key = list(key)
+        self._columns = list(columns)
         self._others = [name for name in columns if name not in key]
         self._floats = [name for name, kind in columns.items() if kind.is_float()]
         self._nothing = with_time({**columns, RANK: pl.Int64()}).to_frame()

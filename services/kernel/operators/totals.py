@@ -38,7 +38,8 @@ class Totals:
     """
 
     def __init__(self, made_of: Aggregation, emit: str, forget_us: int | None, tables: Tables) -> None:
-        self._final, self._each = emit == "final", emit == "each"
+        self._final = emit == "final"
+        self._each = emit == "each"
         timed = self._final or forget_us is not None
         latest = [Aggregate(_LATEST, "max", pl.col(TIME), pl.Int64(), result=pl.Int64())] if timed else []
         self._grouping = Grouping(made_of.key, [*made_of.aggregates, *latest])

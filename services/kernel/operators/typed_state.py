@@ -42,8 +42,12 @@ class TypedState:
     """
 
     def __init__(self, name: str, layout: Layout, table: KeyedTable, clock: Clock) -> None:
-        self._name, self.layout, self._table, self._clock = name, layout, table, clock
-        self._decode, self._type = decoder(layout), python_type(layout.type)
+        self._name = name
+        self.layout = layout
+        self._table = table
+        self._clock = clock
+        self._decode = decoder(layout)
+        self._type = python_type(layout.type)
         self._ends: Ends | None = None
         self._written: dict[bytes, int] = {}
         self.recorded = False

@@ -73,7 +73,10 @@ class Unnest:
     def __init__(
         self, column: str, into: str | None, position: str | None, keep_empty: bool, output: pl.Schema
     ) -> None:
-        self._column, self._into, self._position, self._keep_empty = column, into or column, position, keep_empty
+        self._column = column
+        self._into = into or column
+        self._position = position
+        self._keep_empty = keep_empty
         self._nothing = with_time(output).to_frame()
 
     def on_batch(self, inputs: Sequence[pl.DataFrame], context: BatchContext) -> Outcome:

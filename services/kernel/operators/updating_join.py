@@ -55,9 +55,11 @@ class UpdatingJoin:
     """
 
     def __init__(self, sides: Sides, row_key: Sequence[str], changes: bool, tables: Tables) -> None:
-        self._on, self._right_on = sides.left_on, sides.right_on
+        self._on = sides.left_on
+        self._right_on = sides.right_on
         self._untimed = DELETED in sides.left
-        self._kind, self._right_names = sides.kind, dict(sides.names)
+        self._kind = sides.kind
+        self._right_names = dict(sides.names)
         same = set(row_key) == set(self._on)
         self._key = self._on if same else list(row_key)
         self._changes = changes
@@ -65,7 +67,8 @@ class UpdatingJoin:
         self._right_columns = [*self._right_on, *sides.names]
         self._left_rows = StoredRows(pl.Schema({name: sides.left[name] for name in self._left_columns}))
         self._right_rows = StoredRows(pl.Schema({name: sides.right[name] for name in self._right_columns}))
-        self._left, self._right = tables.table("left"), tables.table("right")
+        self._left = tables.table("left")
+        self._right = tables.table("right")
         self._naming = None if same else tables.table("naming", _HASH_BYTES)
         self._nothing = with_time(sides.output).to_frame()
         self._shown = [name for name in sides.output if name != OP]

@@ -29,7 +29,8 @@ class OutputShape:
     """
 
     def __init__(self, fields: Mapping[str, str], name: str = "output") -> None:
-        self._fields, self._name = dict(fields), name
+        self._fields = dict(fields)
+        self._name = name
         self.nothing = with_time(schema(fields)).to_frame()
 
     def checked(self, rows: object, time: int) -> pl.DataFrame:

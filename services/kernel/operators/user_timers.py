@@ -45,13 +45,15 @@ class Timers:
     """
 
     def __init__(self, tables: Tables, table: str = TABLE) -> None:
-        self._tables, self._name = tables, table
+        self._tables = tables
+        self._name = table
         self._table: Table | None = None
         self._pending: dict[int, set[bytes]] = {}
         self._times: list[int] = []
         self._newest = NO_WATERMARK
         self._written: dict[tuple[int, bytes], bool] = {}
-        self._after, self._open = NO_WATERMARK, True
+        self._after = NO_WATERMARK
+        self._open = True
 
     def set(self, key: Key, when: int | datetime) -> None:
         """Sets a timer. Raises ValueError in a call for a time that is not before `when`: such calls would never
@@ -96,7 +98,8 @@ class Timers:
         """
         keys = sorted(self._pending[time])
         self._written.update(((time, key), False) for key in keys)
-        self._after, self._open = time, watermark != END_WATERMARK or time <= self._newest
+        self._after = time
+        self._open = watermark != END_WATERMARK or time <= self._newest
         return [decode_key(key) for key in keys]
 
     def ending(self) -> None:
@@ -120,7 +123,9 @@ class Timers:
 
     def forget(self) -> None:
         """Forgets the timers set and cancelled, and the call."""
-        self._written, self._after, self._open = {}, NO_WATERMARK, True
+        self._written = {}
+        self._after = NO_WATERMARK
+        self._open = True
 
     def _index(self, time: int, key: bytes) -> None:
         keys = self._pending.get(time)

@@ -39,7 +39,9 @@ class Windows:
 
     def __init__(self, made_of: Aggregation, shape: Grid, emit: str, keep_late: bool, tables: Tables) -> None:
         self._shape = shape
-        self._key, self._emit, self._keep_late = list(made_of.key), emit, keep_late
+        self._key = list(made_of.key)
+        self._emit = emit
+        self._keep_late = keep_late
         self._grouping = Grouping([_PANE, *made_of.key], made_of.aggregates)
         self._totals = tables.table("panes", prefix_bytes=8)
         self._live = tables.table("live")

@@ -90,7 +90,8 @@ class _Streams:
     """The streams of a plan."""
 
     def __init__(self, operators: Mapping[str, OperatorPlan], into: Mapping[str, Sequence[Edge]]) -> None:
-        self._operators, self._into = operators, into
+        self._operators = operators
+        self._into = into
         self._known: dict[str, Stream] = {}
 
     def clocked(self, name: str, slot: int) -> tuple[str, ...]:

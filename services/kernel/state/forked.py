@@ -44,7 +44,9 @@ class ForkedTable:
         """Ends the fork: drops all its values and makes it void."""
         if self._base is not None and self in self._base.forks:
             self._base.forks.remove(self)
-        self._own, self._kept, self.void = {}, {}, True
+        self._own = {}
+        self._kept = {}
+        self.void = True
 
     def __len__(self) -> int:
         """The number of entries that the fork holds in memory."""

@@ -111,8 +111,11 @@ class StateTable:
         """Freezes the keys changed since the last capture and returns them. The frozen view no longer changes."""
         held = self._frozen or self._frozen_passed
         assert not held, "one capture at a time: the last one's marker has not been read back"
-        self._frozen, self._fresh = self._fresh, {}
-        self._frozen_passed, self._passed, self._created = self._passed, {}, set()
+        self._frozen = self._fresh
+        self._fresh = {}
+        self._frozen_passed = self._passed
+        self._passed = {}
+        self._created = set()
         return self._frozen
 
     def settle(self, count: int) -> int:
@@ -133,8 +136,11 @@ class StateTable:
         self._frozen |= self._frozen_passed
         self._frozen |= self._passed
         self._frozen |= self._fresh
-        self._fresh, self._frozen = self._frozen, {}
-        self._created, self._passed, self._frozen_passed = set(), {}, {}
+        self._fresh = self._frozen
+        self._frozen = {}
+        self._created = set()
+        self._passed = {}
+        self._frozen_passed = {}
 
     def physical(self, key: bytes) -> bytes:
         return self._number + key
@@ -158,9 +164,15 @@ class StateTable:
     def forget(self) -> None:
         """Drops all cached values, because the image was changed from outside."""
         self._part_from_forks()
-        self._values, self._groups, self._fresh, self._frozen = {}, {}, {}, {}
-        self._created, self._passed, self._frozen_passed = set(), {}, {}
-        self._absent, self.added = set(), 0
+        self._values = {}
+        self._groups = {}
+        self._fresh = {}
+        self._frozen = {}
+        self._created = set()
+        self._passed = {}
+        self._frozen_passed = {}
+        self._absent = set()
+        self.added = 0
         if self.written is not None:
             self.written = set()
         self._complete = self._image.empty()

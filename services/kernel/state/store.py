@@ -69,7 +69,8 @@ class StateStore:
     """
 
     def __init__(self, image: Image, names: Sequence[str] = (), keys: int = 0) -> None:
-        self.image, self._image_keys = image, keys
+        self.image = image
+        self._image_keys = keys
         self._tables: dict[str, StateTable] = {}
         self._names = list(names)
         self._watched = False

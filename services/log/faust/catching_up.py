@@ -71,7 +71,10 @@ class Unbroken:
     def __init__(
         self, log: Log, nexts: Mapping[Partition, int], read: Read, passed: Passed, aged: Collection[Partition]
     ) -> None:
-        self._log, self._read, self._passed, self._aged = log, read, passed, frozenset(aged)
+        self._log = log
+        self._read = read
+        self._passed = passed
+        self._aged = frozenset(aged)
         self._next = dict(nexts)
 
     def read(self, partition: Partition, offset: int, timestamp_ms: int, value: bytes | None) -> None:

@@ -44,7 +44,9 @@ class Login:
     def __init__(
         self, servers: str, settings: Mapping[str, str], clock_s: Callable[[], float] = time.monotonic
     ) -> None:
-        self._servers, self._settings, self._clock_s = servers, settings, clock_s
+        self._servers = servers
+        self._settings = settings
+        self._clock_s = clock_s
         self._refused: tuple[float, str] | None = None
 
     def happened(self, error: KafkaError) -> None:

@@ -40,7 +40,8 @@ class Offsets:
     """
 
     def __init__(self, requests: Requests, known: EndsSeen) -> None:
-        self._requests, self._known = requests, known
+        self._requests = requests
+        self._known = known
 
     def at(self, partitions: list[Partition], at: At) -> dict[Partition, int]:
         """Offsets of partitions. A time after the last record gives the end, as it was

@@ -56,7 +56,8 @@ class Rights:
     """
 
     def __init__(self, bootstrap_servers: str, client_settings: Mapping[str, str], prefix: str) -> None:
-        self._cluster, self._prefix = Cluster(bootstrap_servers, dict(client_settings)), prefix
+        self._cluster = Cluster(bootstrap_servers, dict(client_settings))
+        self._prefix = prefix
         self._admin: AdminClient = self._cluster.admin(f"{prefix}-rights")
 
     def give(self, rights: Iterable[Right]) -> None:

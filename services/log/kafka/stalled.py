@@ -30,8 +30,10 @@ class Stalled:
     """Watches one producer by the results of its polls."""
 
     def __init__(self, seen: ClusterSeen, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._seen, self._clock_s = seen, clock_s
-        self._waiting, self._due_s = 0, math.inf
+        self._seen = seen
+        self._clock_s = clock_s
+        self._waiting = 0
+        self._due_s = math.inf
 
     def polled(self, producer: Producer, answered: bool = False) -> None:
         """Sends a metadata request once no record has been answered for STALLED_S.

@@ -181,7 +181,8 @@ class KafkaTransactor:
 
     def __init__(self, cluster: Cluster, transactional_id: str, batch_bytes: int | None = None) -> None:
         self._cluster = cluster
-        self._id, self._batch_bytes = transactional_id, batch_bytes
+        self._id = transactional_id
+        self._batch_bytes = batch_bytes
         self._connected = False
         self._fresh: _Session | None = _Session(cluster, transactional_id, batch_bytes)
         self._session: _Session | None = None

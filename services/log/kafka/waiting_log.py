@@ -37,7 +37,8 @@ class WaitingLog:
     """Implements Log around another log."""
 
     def __init__(self, log: Log, patience: Patience) -> None:
-        self._log, self._patience = log, patience
+        self._log = log
+        self._patience = patience
 
     def create(self, topics: Iterable[TopicSpec]) -> None:
         specs = list(topics)
@@ -142,7 +143,8 @@ class WaitingAppender:
     """Implements Appender."""
 
     def __init__(self, appender: Appender, patience: Patience) -> None:
-        self._appender, self._patience = appender, patience
+        self._appender = appender
+        self._patience = patience
 
     def append(
         self,
@@ -173,7 +175,9 @@ class WaitingTransactor:
     """Implements Transactor. A commit with an Indefinite outcome is not retried."""
 
     def __init__(self, transactor: Transactor, transactional_id: str, patience: Patience) -> None:
-        self._transactor, self._id, self._patience = transactor, transactional_id, patience
+        self._transactor = transactor
+        self._id = transactional_id
+        self._patience = patience
 
     def connect(self) -> None:
         self._transactor.connect()

@@ -25,7 +25,9 @@ class ExpectedRecords:
     """Polls a reader. Times are in seconds of the clock."""
 
     def __init__(self, log: Log, reader: Reader, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._log, self._reader, self._clock_s = log, reader, clock_s
+        self._log = log
+        self._reader = reader
+        self._clock_s = clock_s
         self._silence = Silence(clock_s)
         self._asked_s = 0.0
 

@@ -28,7 +28,9 @@ class Upload:
 
     def __init__(self, log: Log, topics: ClusterTopics, id: str) -> None:
         spec = topics.savepoint(id)
-        self.topic, self._log, self._partition = spec.name, log, Partition(spec.name, 0)
+        self.topic = spec.name
+        self._log = log
+        self._partition = Partition(spec.name, 0)
         log.create([spec])
         self._appender = log.appender("savepoint")
 

@@ -48,7 +48,8 @@ class Place:
     __slots__ = ("_bases", "_first", "_name", "_unsealed")
 
     def __init__(self, bases: dict[bytes, blake2b], unsealed: bool) -> None:
-        self._bases, self._unsealed = bases, unsealed
+        self._bases = bases
+        self._unsealed = unsealed
         self._name, self._first = next(iter(bases.items()))
 
     def seal(self, headers: Sequence[tuple[str, bytes | None]] | None, key: bytes | None, value: bytes | None) -> bytes:

@@ -48,7 +48,9 @@ class Gate:
     """The check of seals: decides which partitions are sealed, and which of their records count."""
 
     def __init__(self, topics: ClusterTopics, keyring: Keyring, refusals: Refusals) -> None:
-        self._topics, self._keyring, self._refusals = topics, keyring, refusals
+        self._topics = topics
+        self._keyring = keyring
+        self._refusals = refusals
         self._places: dict[Partition, Place | None] = {}
         self._lock = threading.Lock()
 
@@ -192,7 +194,8 @@ class SealedReader:
     """Implements Reader."""
 
     def __init__(self, reader: Reader, gate: Gate) -> None:
-        self._reader, self._gate = reader, gate
+        self._reader = reader
+        self._gate = gate
 
     def assign(self, positions: Mapping[Partition, int]) -> None:
         self._reader.assign(positions)
@@ -233,7 +236,8 @@ class SealedAppender:
     """Implements Appender."""
 
     def __init__(self, appender: Appender, gate: Gate) -> None:
-        self._appender, self._gate = appender, gate
+        self._appender = appender
+        self._gate = gate
 
     def append(
         self,
@@ -262,7 +266,8 @@ class SealedTransactor:
     """Implements Transactor."""
 
     def __init__(self, transactor: Transactor, gate: Gate) -> None:
-        self._transactor, self._gate = transactor, gate
+        self._transactor = transactor
+        self._gate = gate
 
     def connect(self) -> None:
         self._transactor.connect()

@@ -54,7 +54,10 @@ class BrokerKeeper:
         stopping: threading.Event,
         happened: Callable[[BrokerEnded | BrokerReturned], None],
     ) -> None:
-        self._brokers, self.disk, self._stopping, self._happened = brokers, disk, stopping, happened
+        self._brokers = brokers
+        self.disk = disk
+        self._stopping = stopping
+        self._happened = happened
         self._restarts: defaultdict[int, Restarts] = defaultdict(Restarts)
         self._started: dict[int, float] = {}
         self._deaf_since: dict[int, float] = {}

@@ -29,7 +29,8 @@ class Disk:
     """
 
     def __init__(self, directory: Path, report: Report) -> None:
-        self._directory, self._report = directory, report
+        self._directory = directory
+        self._report = report
         self._failed: dict[str, str] = {}
         self._lock = threading.Lock()
 

@@ -60,11 +60,15 @@ class ForkServer:
     """
 
     def __init__(self, modules: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        self._modules, self._own = modules, environment or {}
+        self._modules = modules
+        self._own = environment or {}
         self._child: Child | None = None
         self._socket: socket.socket | None = None
-        self._loaded, self._unfit = False, sys.platform != "linux"
-        self._restarts, self._began_s, self._due_s = Restarts(), 0.0, 0.0
+        self._loaded = False
+        self._unfit = sys.platform != "linux"
+        self._restarts = Restarts()
+        self._began_s = 0.0
+        self._due_s = 0.0
 
     @property
     def pid(self) -> int | None:
@@ -126,7 +130,9 @@ class ForkServer:
     def _forget(self) -> None:
         if self._socket is not None:
             self._socket.close()
-        self._child, self._socket, self._loaded = None, None, False
+        self._child = None
+        self._socket = None
+        self._loaded = False
 
     def _fork(self, launch: Launch) -> Started | None:
         """A process that the server forked; None if there is no server that can."""

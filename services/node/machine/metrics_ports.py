@@ -26,7 +26,8 @@ class MetricsPorts:
     """
 
     def __init__(self, first: int, address: str, names: Iterable[str]) -> None:
-        self._first, self._address = first, address
+        self._first = first
+        self._address = address
         self._ports: dict[str, int] = {}
         for name in names:
             self.environment(name)

@@ -16,7 +16,9 @@ class Claim:
     """A supervisor's claim to the names of its processes, on a shared Kafka."""
 
     def __init__(self, naming: Naming, topics: ClusterTopics, address: str) -> None:
-        self._naming, self._topics, self._address = naming, topics, address
+        self._naming = naming
+        self._topics = topics
+        self._address = address
         self._claimed = False
 
     def newest(self, log: Log, heartbeat_interval_ms: int) -> dict[str, str]:

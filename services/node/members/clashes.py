@@ -55,7 +55,8 @@ class Neighbours:
     """
 
     def __init__(self, naming: Naming, address: str) -> None:
-        self._naming, self._address = naming, address
+        self._naming = naming
+        self._address = address
         self.incarnations: dict[str, str] = {}
         self._strangers: dict[str, Heartbeat] = {}
         self._claims: dict[str, int] = {}

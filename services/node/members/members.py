@@ -61,12 +61,18 @@ class Member:
         ended: Ended,
         limits: LogLimits = LIMITS,
     ) -> None:
-        self.name, self.log, self._limits = name, log, limits
+        self.name = name
+        self.log = log
+        self._limits = limits
         self.command: Sequence[str] = service_command(module)
-        self._environment, self._new_run, self._ended = environment, new_run, ended
+        self._environment = environment
+        self._new_run = new_run
+        self._ended = ended
         self._restarts = Restarts()
-        self.rest_s, self.stop_s = 0.0, STOP_S
-        self.ends_by, self.hands_over = signal.SIGTERM, False
+        self.rest_s = 0.0
+        self.stop_s = STOP_S
+        self.ends_by = signal.SIGTERM
+        self.hands_over = False
         self.dying: Callable[[Member, str], None] | None = None
         self.launch: Callable[[Launch], Started] = spawn
         self._child: Child | None = None
@@ -98,7 +104,8 @@ class Member:
 
     def _start(self) -> None:
         self.run = run = self._new_run(self.run)
-        self._due, self._started = None, time.monotonic()
+        self._due = None
+        self._started = time.monotonic()
         dying = self.dying
         died = None if dying is None else lambda: dying(self, run)
         line = None if died is None else lifeline()

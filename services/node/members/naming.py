@@ -24,7 +24,8 @@ class Naming:
     """
 
     def __init__(self, host: str, zone: str = "") -> None:
-        self.host, self._zone = host, zone
+        self.host = host
+        self._zone = zone
         self._ours = re.compile(rf"{re.escape(self.name(''))}(worker|spark)-\d+")
 
     def name(self, what: str) -> str:

@@ -27,7 +27,8 @@ class SparkDemand:
     """Follows `jobs.plans` and `jobs.status`."""
 
     def __init__(self, log: Log, topics: ClusterTopics) -> None:
-        self._log, self._topics = log, topics
+        self._log = log
+        self._topics = topics
         self._admitted = Admitted()
         self._begun = False
         self._states: dict[str, str] = {}
@@ -65,7 +66,8 @@ class SparkDemand:
         """Reads the present jobs, once. Raises Retriable."""
         if not self._begun:
             jobs = read_jobs(self._log, self._topics)
-            self._admitted, self._begun = jobs.admitted, True
+            self._admitted = jobs.admitted
+            self._begun = True
             begins = self._log.offsets([self._status], "start")
             self._reader.assign({Partition(self._topics.plans, 0): jobs.next, **begins})
 

@@ -44,7 +44,9 @@ class SparkDrivers:
         changed: Callable[[], None],
         most: int | None = None,
     ) -> None:
-        self._driver, self._changed, self._most = driver, changed, most
+        self._driver = driver
+        self._changed = changed
+        self._most = most
         self._demand: SparkDemand | None = None
         self._look_s = self._needed_s = self._first_s = 0.0
         self.members: list[Member] = []

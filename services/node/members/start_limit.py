@@ -14,7 +14,9 @@ class StartLimit:
     """The time-out of a start, which begins again with each progress of the parts that it waits for."""
 
     def __init__(self, now_s: float, limit_s: float) -> None:
-        self._limit_s, self._until_s, self._left = limit_s, now_s + limit_s, MOST - 1
+        self._limit_s = limit_s
+        self._until_s = now_s + limit_s
+        self._left = MOST - 1
         self._spent_s: Mapping[str, float] = {}
 
     def over(self, now_s: float, spent_s: Mapping[str, float]) -> bool:
@@ -28,5 +30,6 @@ class StartLimit:
         if not loads or not self._left:
             return True
         self._left -= 1
-        self._until_s, self._spent_s = now_s + self._limit_s, dict(spent_s)
+        self._until_s = now_s + self._limit_s
+        self._spent_s = dict(spent_s)
         return False

@@ -37,7 +37,9 @@ class Chain:
         self.operators = dict[str, dict[str, Any]]()
         self.places = dict[str, int]()
         self.lineage = lineage
-        self._name, self._taken, self._parallelism = name, set(taken), parallelism
+        self._name = name
+        self._taken = set(taken)
+        self._parallelism = parallelism
 
     def add(
         self,

@@ -62,8 +62,11 @@ class _Group:
     """An aggregate under construction."""
 
     def __init__(self, planner: Planner, select: exp.Select, relation: Relation, items: Sequence[Item]) -> None:
-        self._planner, self._statement, self._select = planner, planner.statement, select
-        self._relation, self._items = relation, items
+        self._planner = planner
+        self._statement = planner.statement
+        self._select = select
+        self._relation = relation
+        self._items = items
         group = select.args.get("group")
         self._at = self._statement.word(r"\bGROUP BY", select) if group is not None else self._statement.at(select)
         self._aggregates = dict[str, str]()  # text by name

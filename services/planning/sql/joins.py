@@ -77,8 +77,12 @@ class _Join:
     """A join under construction."""
 
     def __init__(self, planner: Planner, join: exp.Join, sides: Sides, using: list[str], found: Conditions) -> None:
-        self._planner, self._statement, self._join = planner, planner.statement, join
-        self._sides, self._using, self._found = sides, using, found
+        self._planner = planner
+        self._statement = planner.statement
+        self._join = join
+        self._sides = sides
+        self._using = using
+        self._found = found
         self._at = self._statement.at(join.this)
         self._kind = (join.kind if join.kind in ("SEMI", "ANTI") else join.side or "INNER").lower()
 

@@ -62,7 +62,8 @@ class Lineage:
     """Facts about the sources and operators of a job, and about the operators that have replaced queries so far."""
 
     def __init__(self, sources: Mapping[str, Source], operators: Mapping[str, OperatorSpec]) -> None:
-        self._sources, self.operators = sources, dict(operators)
+        self._sources = sources
+        self.operators = dict(operators)
         self._found = dict[str, Facts]()
 
     def of(self, name: str) -> Facts:

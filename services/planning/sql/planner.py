@@ -50,7 +50,8 @@ class Planner:
     """
 
     def __init__(self, statement: Statement, chain: Chain, base: Mapping[str, Relation]) -> None:
-        self.statement, self.chain = statement, chain
+        self.statement = statement
+        self.chain = chain
         self._base = base
         self._defined = dict[str, exp.Expr]()
         self._planned = dict[str, Relation]()

@@ -71,14 +71,18 @@ class _Expansion:
     """A job while its queries are replaced by operators."""
 
     def __init__(self, spec: JobSpec, allow: Sequence[str], describe: Describe) -> None:
-        self._spec, self._allow, self._describe = spec, allow, describe
+        self._spec = spec
+        self._allow = allow
+        self._describe = describe
         self._graph = Graph.of(spec)
         self._raw = spec.as_written()
         self._operators: dict[str, Any] = {
             name: raw for name, raw in self._raw["operators"].items() if not isinstance(spec.operators[name], Sql)
         }
-        self._made, self._places = dict[str, str](), dict[str, str]()
-        self._problems, self._lost = list[Problem](), set[str]()
+        self._made = dict[str, str]()
+        self._places = dict[str, str]()
+        self._problems = list[Problem]()
+        self._lost = set[str]()
 
     def whole(self) -> Whole:
         queries = [name for name, one in self._spec.operators.items() if isinstance(one, Sql)]

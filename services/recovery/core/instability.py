@@ -62,5 +62,6 @@ class Instability:
         if not self.open or not self._units.isdisjoint(unprotected):
             return None
         units, workers = sorted(self._units.intersection(placed)), tuple(self._workers)
-        self._units, self._workers = set(), {}
+        self._units = set()
+        self._workers = {}
         return Period(workers, tuple(units), now_us - self._began_us) if units else None

@@ -156,7 +156,8 @@ class Recovery:
         silent: workers whose number of missed heartbeats has changed.
         """
         known = self.known
-        self._swept_us, self._concerns_all = known.now_us, False
+        self._swept_us = known.now_us
+        self._concerns_all = False
         self._reassign()
         self._share()
         self._look_at_incidents()
@@ -186,7 +187,8 @@ class Recovery:
         return queue[:AT_ONCE]
 
     def _look_at_all(self, now_us: int) -> None:
-        self._due_us, self._concerns_all = min(self._due_us, now_us), True
+        self._due_us = min(self._due_us, now_us)
+        self._concerns_all = True
 
     def next_deadline(self) -> int:
         """The latest time for the next `tick`; an event may make it earlier, never later."""

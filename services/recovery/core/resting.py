@@ -24,7 +24,8 @@ class Resting:
             self._since = None
             return False
         if self._since is None:
-            self._left, self._since = known.units(), stirred
+            self._left = known.units()
+            self._since = stirred
         some, self._left = self._left[:AT_ONCE], self._left[AT_ONCE:]
         rest = known.rest(some)
         if rest and self._left:

@@ -339,8 +339,10 @@ class Lifecycle(Machine[State, Goal, Action]):
         elif self.state is State.DEPLOYING:
             self.error = ""
         if self.state is State.FENCING:
-            self.leading, self.asked = self.epoch, Goal.RUN
-            self.failures, self._come = 0, None
+            self.leading = self.epoch
+            self.asked = Goal.RUN
+            self.failures = 0
+            self._come = None
 
     def check_invariants(self) -> None:
         assert self.state is not State.FAILED or self.error, f"{self.unit}: failed without a cause"

@@ -71,7 +71,10 @@ class SentFiles:
     """
 
     def __init__(self, epoch: int, root: str, writer: str) -> None:
-        self._epoch, self._root, self._writer, self._number = epoch, root, writer, 0
+        self._epoch = epoch
+        self._root = root
+        self._writer = writer
+        self._number = 0
         self._files: dict[str, Stored] = {}
         self._marks: dict[str, Mark] = {}
         self._digest = 0

@@ -106,7 +106,9 @@ class LocalEngine:
     """Implements Engine; `poll` waits for Spark."""
 
     def __init__(self, plan: Plan, spark: SparkPlan, topics: JobTopics, room: LocalRoom) -> None:
-        self._plan, self._spark, self._room = plan, spark, room
+        self._plan = plan
+        self._spark = spark
+        self._room = room
         self._commits = Partition(topics.commits(spark.operator), 0)
         folder = room.folder / spark.operator
         self._name = str(folder)

@@ -42,7 +42,8 @@ class TopicFiles:
     """
 
     def __init__(self, log: Log, folder: Path, first: Mapping[str, Mapping[int, int]]) -> None:
-        self._log, self._folder = log, folder
+        self._log = log
+        self._folder = folder
         self._ends: list[Positions] = []
         self._first: Positions = {topic: dict(offsets) for topic, offsets in first.items()}
         folder.mkdir(parents=True)

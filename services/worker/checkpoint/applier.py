@@ -44,8 +44,11 @@ class Applier:
         jumped: Callable[[Marker], None],
         spent: Spent,
     ) -> None:
-        self._image, self._clock_ms, self._spent = image, clock_ms, spent
-        self._passed, self._jumped = passed, jumped
+        self._image = image
+        self._clock_ms = clock_ms
+        self._spent = spent
+        self._passed = passed
+        self._jumped = jumped
         self._runs: deque[Run] = deque()
         self._read_ms: deque[float] = deque()
         self._applying: Iterator[None] | None = None

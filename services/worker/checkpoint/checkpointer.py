@@ -45,7 +45,8 @@ class Checkpointer:
     """
 
     def __init__(self, written: WrittenLog, image: UnitImage, listener: RunListener, spent: Spent) -> None:
-        self.log, self.image = written.log, image
+        self.log = written.log
+        self.image = image
         self.writer = LogWriter(written, image, listener.acked, listener.captured, spent=spent)
         self.applier = Applier(image, written.clock_ms, listener.passed, listener.jumped, spent=spent)
 

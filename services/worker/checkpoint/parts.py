@@ -59,7 +59,10 @@ class Parts:
     """
 
     def __init__(self, partition: Partition, store: StateStore, appender: Appender, spent: Spent) -> None:
-        self._partition, self._store, self._appender, self._spent = partition, store, appender, spent
+        self._partition = partition
+        self._store = store
+        self._appender = appender
+        self._spent = spent
         self._id: Id | None = None
         self.count = 0
         self.swept: tuple[bytes, bytes | None] = (b"", None)
@@ -68,7 +71,9 @@ class Parts:
 
     def begin(self, id: Id) -> None:
         """Starts a run; the next parts belong to it."""
-        self._id, self.count, self.pieces = id, 0, deque()
+        self._id = id
+        self.count = 0
+        self.pieces = deque()
 
     def forget(self) -> None:
         """Drops the delta of a run that is not valid."""

@@ -165,7 +165,10 @@ class _Reading:
     """Reads the records of a partition, each time from the end of the last read."""
 
     def __init__(self, log: Log, partition: Partition, skipped: Collection[int], start: int | None = None) -> None:
-        self._log, self._partition, self._skipped, self._start = log, partition, skipped, start
+        self._log = log
+        self._partition = partition
+        self._skipped = skipped
+        self._start = start
 
     @property
     def next_offset(self) -> int:

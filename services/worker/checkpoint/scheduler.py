@@ -34,7 +34,8 @@ class Scheduler:
     def hold(self, now_ms: float) -> None:
         """Delays captures, because another copy begins to lead a unit of a job here."""
         if now_ms >= self._again_ms:
-            self._held_ms, self._again_ms = now_ms + HELD_MS, now_ms + AGAIN_MS
+            self._held_ms = now_ms + HELD_MS
+            self._again_ms = now_ms + AGAIN_MS
 
     def _hold_ms(self, unit: str, now_ms: float) -> float:
         """The time for which the unit must not capture, whatever its policies answer."""

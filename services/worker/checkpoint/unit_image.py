@@ -18,7 +18,8 @@ class UnitImage:
     """The image of a unit, as of `batch`."""
 
     def __init__(self, store: StateStore, batch: int) -> None:
-        self.store, self.batch = store, batch
+        self.store = store
+        self.batch = batch
         self._frozen: int | None = None
 
     def apply(self, entries: Sequence[Entry]) -> None:

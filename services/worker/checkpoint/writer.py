@@ -89,8 +89,12 @@ class LogWriter:
         captured: Callable[[Collection[bytes], Kind], None],
         spent: Spent,
     ) -> None:
-        self._written, self._log, self._image = written, written.log, image
-        self._acked, self._captured, self._spent = acked, captured, spent
+        self._written = written
+        self._log = written.log
+        self._image = image
+        self._acked = acked
+        self._captured = captured
+        self._spent = spent
         self._core = CheckpointRun()
         self._moment: Moment | None = None
         self._id: Id | None = None
@@ -133,7 +137,9 @@ class LogWriter:
         """
         if self._log.unrecorded is not None:
             self._append(encode(self._log.unrecorded))
-        self._moment, self.kind, self.capture_ms = moment, kind, 0.0
+        self._moment = moment
+        self.kind = kind
+        self.capture_ms = 0.0
         self._handle(Due(moment.batch))
 
     def work(self) -> None:

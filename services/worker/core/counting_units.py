@@ -29,7 +29,8 @@ class CountingUnits:
     """
 
     def __init__(self, below: Mapping[str, frozenset[str]]) -> None:
-        self._below, self.still_ms = below, STILL_MS
+        self._below = below
+        self.still_ms = STILL_MS
         self._behind: dict[str, tuple[int, float]] = {}
         """The last batch of each unit that has input to process, and the time since which it is the last."""
         self._reached: dict[str, int] = {}

@@ -76,7 +76,8 @@ class IdlePartitions:
     """
 
     def __init__(self, idle_after_ms: float | None, close_after_ms: float | None, now_ms: float) -> None:
-        self.idle_after_ms, self.close_after_ms = idle_after_ms, close_after_ms
+        self.idle_after_ms = idle_after_ms
+        self.close_after_ms = close_after_ms
         self._stirred_ms = self._began_ms = now_ms
         self._partitions: dict[int, _Partition] = {}
         self._closing: int | None = None
@@ -87,7 +88,8 @@ class IdlePartitions:
         """Notes a cut with records by any source task of the job, which may end a silence."""
         if self.idle_after_ms is not None and now_ms - self._stirred_ms >= self.idle_after_ms:
             self._began_ms = now_ms
-        self._stirred_ms, self._closing = now_ms, None
+        self._stirred_ms = now_ms
+        self._closing = None
 
     def heard(self, partition: int, now_ms: float) -> None:
         """Notes that the partition has records, or is not known to be at its end."""

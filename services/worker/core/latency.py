@@ -45,7 +45,8 @@ class Latency:
 
     def __init__(self, spent: Spent, batch: int) -> None:
         """Begins behind `batch`, the last batch done when the copy began."""
-        self._spent, self._began = spent, batch
+        self._spent = spent
+        self._began = batch
         self._out = batch
         self._processed = batch
         self._done: deque[tuple[int, int]] = deque(maxlen=MOST_DONE)

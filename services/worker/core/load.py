@@ -17,6 +17,7 @@ class Load:
     def of(self, now_ms: float, counted_ms: float) -> float:
         """The load, from the present value of the counter."""
         if now_ms - self._newer[0] >= LOAD_MS:
-            self._older, self._newer = self._newer, (now_ms, counted_ms)
+            self._older = self._newer
+            self._newer = (now_ms, counted_ms)
         since_ms, before_ms = self._older
         return (counted_ms - before_ms) / (now_ms - since_ms) if now_ms > since_ms else 0.0

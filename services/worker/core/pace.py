@@ -56,7 +56,8 @@ class Spacing:
         if batch <= self._batch:
             return
         self._gaps_ms.append(now_ms - self._last_ms)
-        self._batch, self._last_ms = batch, now_ms
+        self._batch = batch
+        self._last_ms = now_ms
 
     def changes(self, now_ms: float) -> bool:
         """Updates `seldom`. True if its value has changed."""
@@ -93,7 +94,8 @@ class Pace:
     _took_ms: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
 
     def __post_init__(self) -> None:
-        self.rhythm, self._room_ms = self.least, max(ROOM_MS, self.budget_ms or 0.0)
+        self.rhythm = self.least
+        self._room_ms = max(ROOM_MS, self.budget_ms or 0.0)
 
     def proposed(self, batch: int, now_ms: float) -> None:
         """Notes that a cut of the batch was appended."""

@@ -32,7 +32,8 @@ class Rebuilds:
     def restored(self, batch: int) -> None:
         """Notes a restored image. A suspended copy gets further by the markers of another copy alone."""
         if batch > self._restored_batch:
-            self._count, self._restored_batch = 0, batch
+            self._count = 0
+            self._restored_batch = batch
 
     def unanswered(self, error: Exception, restoring: bool, now_ms: float) -> bool:
         """True if the error of a restore says only that Kafka did not answer."""

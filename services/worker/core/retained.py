@@ -82,7 +82,8 @@ class Bound:
             return False
         known = [one for one in progress if not one.ended]
         if sum(one.retained for one in known) < self._limit:
-            self._since_ms, self.waits = math.inf, ""
+            self._since_ms = math.inf
+            self.waits = ""
             return False
         self._since_ms = min(self._since_ms, now_ms)
         if now_ms - self._since_ms >= LONG_MS:

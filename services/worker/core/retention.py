@@ -153,7 +153,8 @@ class Retention:
     def _rates(self, extents: Mapping[int, Extent], now_ms: float) -> dict[int, float]:
         """Records per second since the last call, by partition."""
         before, since_s = self._ends, (now_ms - self._ends_ms) / 1000
-        self._ends, self._ends_ms = {partition: one.end for partition, one in extents.items()}, now_ms
+        self._ends = {partition: one.end for partition, one in extents.items()}
+        self._ends_ms = now_ms
         if since_s <= 0:
             return {}
         return {p: max(0, end - before[p]) / since_s for p, end in self._ends.items() if p in before}

@@ -87,7 +87,9 @@ class Spent:
 
     def restored(self, entries: int, size: int, took_ms: float, cpu_ms: float = 0.0) -> None:
         """Counts the rebuild of an image. `cpu_ms` is the CPU time of the restoring thread."""
-        self.restore_ms, self.restore_bytes, self.restore_cpu_ms = took_ms, size, cpu_ms
+        self.restore_ms = took_ms
+        self.restore_bytes = size
+        self.restore_cpu_ms = cpu_ms
         self.entry = MeanSize(entries, size)
 
     def appended(self, size: int) -> None:
@@ -102,7 +104,9 @@ class CpuCount:
     __slots__ = ("_began_ms", "_clock_ms", "_spent")
 
     def __init__(self, spent: Spent, clock_ms: Callable[[], float]) -> None:
-        self._spent, self._clock_ms, self._began_ms = spent, clock_ms, 0.0
+        self._spent = spent
+        self._clock_ms = clock_ms
+        self._began_ms = 0.0
 
     def __enter__(self) -> None:
         self._began_ms = self._clock_ms()

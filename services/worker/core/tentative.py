@@ -78,7 +78,8 @@ class LineState:
     def see(self, stable: int, now_ms: float) -> None:
         """Records the copy's last stable batch, in each turn, also while nothing is out."""
         if stable != self.stable:
-            self.stable, self.since_ms = stable, now_ms
+            self.stable = stable
+            self.since_ms = now_ms
 
     def next_action(self, view: LineView, now_ms: float) -> Do:
         """Chooses the next action and enters its state. The caller reports a finished batch with `processed`."""
@@ -87,7 +88,8 @@ class LineState:
         if self.state is State.OFF:
             if not wanted:
                 return Do.NOTHING
-            self.state, self.done = State.LISTENS, view.stable
+            self.state = State.LISTENS
+            self.done = view.stable
             return Do.LISTEN
         if not view.leads or (not wanted and self.state is State.LISTENS):
             return self._end()
@@ -101,7 +103,8 @@ class LineState:
         if view.void or view.out == self.banned != "":
             return self._end()
         if view.stable >= self.done:
-            self.state, self.done = State.LISTENS, view.stable
+            self.state = State.LISTENS
+            self.done = view.stable
             return Do.JOIN
         return Do.PROCESS if view.stands and view.ahead and wanted else Do.NOTHING
 

@@ -52,7 +52,8 @@ class Heard:
             self.load = max(0.0, costs.process_ms - self._process_ms) / (time_ms - self._time_ms)
         if costs.applies:
             self.paste_ms = costs.apply_ms / costs.applies
-        self._process_ms, self._time_ms = costs.process_ms, time_ms
+        self._process_ms = costs.process_ms
+        self._time_ms = time_ms
 
 
 NOTHING_HEARD = Heard()
@@ -76,8 +77,12 @@ class Presence:
         assigned: Assigned,
         time_ms: Callable[[], int],
     ) -> None:
-        self._log, self._asks, self._control, self._partition = log, asks, control, partition
-        self._assigned, self._time_ms = assigned, time_ms
+        self._log = log
+        self._asks = asks
+        self._control = control
+        self._partition = partition
+        self._assigned = assigned
+        self._time_ms = time_ms
         self._exits: dict[tuple[str, str], float] = {}
         self._leaders: dict[str, tuple[Copy, float]] = {}
         """The known leader of each requested unit, and the time at which it was first seen as leader."""

@@ -73,14 +73,19 @@ class UnitSpan:
     __slots__ = ("attributes", "name")
 
     def __init__(self, name: str, attributes: dict[str, str | int | bool]) -> None:
-        self.name, self.attributes = name, {f"holdfast.{key}": value for key, value in attributes.items()}
+        self.name = name
+        self.attributes = {f"holdfast.{key}": value for key, value in attributes.items()}
 
 
 class UnitSpans:
     """Spans of one copy's batches."""
 
     def __init__(self, spans: Spans, job: str, generation: str, unit: str, above: tuple[str, ...]) -> None:
-        self._spans, self._job, self._generation, self._unit, self._above = spans, job, generation, unit, above
+        self._spans = spans
+        self._job = job
+        self._generation = generation
+        self._unit = unit
+        self._above = above
 
     def now_ns(self) -> int:
         return self._spans.now_ns()

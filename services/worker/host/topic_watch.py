@@ -30,7 +30,8 @@ class TopicWatch:
     """
 
     def __init__(self, log: Log, blocking: Blocking) -> None:
-        self._log, self._blocking = log, blocking
+        self._log = log
+        self._blocking = blocking
         self._known: dict[str, Described] = {}
         self._absent: frozenset[str] = frozenset()
         self._looked_ms: dict[str, float] = {}
@@ -60,7 +61,8 @@ class TopicWatch:
             return
         self._looked_ms = {topic: ms for topic, ms in self._looked_ms.items() if now_ms - ms < FORGOTTEN_MS}
         wanted = sorted(self._looked_ms)
-        self._asking, self._due_ms = True, now_ms + LOOK_MS
+        self._asking = True
+        self._due_ms = now_ms + LOOK_MS
         self.asked += 1
         self._blocking.run(lambda: self._log.describe(wanted), lambda outcome: self._take(wanted, outcome))
 
@@ -73,5 +75,6 @@ class TopicWatch:
         if isinstance(outcome, Exception):
             _log.info("topics not described", cause=str(outcome))
             return
-        self._known, self._absent = dict(outcome), frozenset(wanted) - outcome.keys()
+        self._known = dict(outcome)
+        self._absent = frozenset(wanted) - outcome.keys()
         self.answered = self.asked

@@ -40,7 +40,8 @@ class Region:
     """Memory in an unnamed file, which grows with the largest message and never shrinks."""
 
     def __init__(self, file: int) -> None:
-        self._file, self._size = file, 0
+        self._file = file
+        self._size = 0
         self._map: mmap.mmap | None = None
 
     def write(self, parts: Sequence[Any]) -> None:
@@ -79,7 +80,8 @@ class Region:
     def _open(self, size: int, access: int) -> None:
         if self._map is not None:
             self._map.close()
-        self._map, self._size = mmap.mmap(self._file, size, prot=access), size
+        self._map = mmap.mmap(self._file, size, prot=access)
+        self._size = size
 
 
 class Channel:
@@ -91,7 +93,9 @@ class Channel:
     """
 
     def __init__(self, connection: socket.socket, mine: Region, theirs: Region) -> None:
-        self._connection, self._mine, self._theirs = connection, mine, theirs
+        self._connection = connection
+        self._mine = mine
+        self._theirs = theirs
 
     def send(self, body: bytes, rows: Any = b"") -> None:
         """Sends a message without waiting. Raises PeerEnded, MessageTooLarge, or Garbage if the other side does not

@@ -56,7 +56,8 @@ class IsolatedCode:
     ) -> None:
         tasks = [] if rules is None else [task for task in layout.tasks if _isolated(task.operator)]
         self._rules = rules = rules or Isolation()
-        self._cold, self._records = cold, records
+        self._cold = cold
+        self._records = records
         allow = None if rules.allow is None else list(rules.allow)
         self._planned = {task.name: dict(task.operator.fields) for task in tasks}
         self._processes = {
@@ -64,7 +65,9 @@ class IsolatedCode:
             for task in tasks
         }
         self.any = bool(tasks)
-        self._at, self._count, self._last = ("", 0), 0, ""
+        self._at = ("", 0)
+        self._count = 0
+        self._last = ""
         self._look_ms = -math.inf
 
     @property
@@ -138,13 +141,15 @@ class IsolatedCode:
     def _crashed(self, task: str, batch: int, ended: CodeEnded) -> CodeCrashed:
         self._count = self._count + 1 if self._at == (task, batch) else 1
         where = f"in batch {batch}" if batch else "while it loaded the code"
-        self._at, self._last = (task, batch), f"the process of the code of {task} {ended}, {where}"
+        self._at = (task, batch)
+        self._last = f"the process of the code of {task} {ended}, {where}"
         return CodeCrashed(self._last)
 
     def _done(self, task: str, batch: int) -> None:
         """Forgets crashes at batches up to this one, which did not cause them."""
         if self._count and self._at[0] == task and batch >= self._at[1]:
-            self._at, self._count = ("", 0), 0
+            self._at = ("", 0)
+            self._count = 0
 
 
 def _isolated(operator: OperatorPlan) -> bool:

@@ -61,7 +61,8 @@ class CodeProcess:
     """The process of one task. `start` and `loaded` block and run beside the loop; any thread may call `close`."""
 
     def __init__(self, opening: Open, rules: Isolation) -> None:
-        self._opening, self._rules = opening, rules
+        self._opening = opening
+        self._rules = rules
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: Channel | None = None
@@ -120,7 +121,8 @@ class CodeProcess:
             for descriptor in descriptors:
                 os.close(descriptor)
         with self._lock:
-            self._process, self._channel = process, channel
+            self._process = process
+            self._channel = channel
             self._poll = select.poll()
             self._poll.register(channel.fileno(), select.POLLIN)
             if hasattr(os, "pidfd_open"):
@@ -224,8 +226,10 @@ class Patience:
     stopped, the code did not hang."""
 
     def __init__(self, limit_s: float, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self.limit_s, self._clock_s = limit_s, clock_s
-        self._spent_s, self._looked_s = 0.0, clock_s()
+        self.limit_s = limit_s
+        self._clock_s = clock_s
+        self._spent_s = 0.0
+        self._looked_s = clock_s()
 
     def over(self) -> bool:
         """True if the limit is exceeded. Must be called every LOOK_MS."""

@@ -63,7 +63,8 @@ class _Code:
     """A task in this process; `output` holds the columns that its code declares."""
 
     def __init__(self, channel: Channel, opening: Open) -> None:
-        self._channel, self._opening = channel, opening
+        self._channel = channel
+        self._opening = opening
         plan = opening.plan
         self._key = OPERATORS[plan.kind].key(plan.settings)
         self._input = RowCodec(stream_schema(opening.fields))

@@ -28,7 +28,8 @@ class KeysOfBatch:
     """The distinct keys of a batch, encoded at first use."""
 
     def __init__(self, rows: pl.DataFrame, columns: Sequence[str]) -> None:
-        self._rows, self._columns = rows, list(columns)
+        self._rows = rows
+        self._columns = list(columns)
 
     @cached_property
     def encoded(self) -> dict[bytes, None]:
@@ -43,7 +44,8 @@ class KnownTable:
     """A table; implements Table of services/kernel/state/table.py. Values are bytes: user_state.py encodes them."""
 
     def __init__(self, number: int, tables: KnownTables) -> None:
-        self._number, self._tables = number, tables
+        self._number = number
+        self._tables = tables
         self._known: dict[bytes, bytes | None] = {}
         self._complete = False
 
@@ -69,7 +71,8 @@ class KnownTable:
         return iter(sorted(found))
 
     def forget(self) -> None:
-        self._known, self._complete = {}, False
+        self._known = {}
+        self._complete = False
 
     def _ask(self, missing: dict[bytes, None]) -> None:
         batch = self._tables.keys.encoded
@@ -105,7 +108,8 @@ class KnownTables:
     """
 
     def __init__(self, task: str, ask: Ask) -> None:
-        self.task, self.ask = task, ask
+        self.task = task
+        self.ask = ask
         self.known_bytes = 0
         self._tables: dict[str, KnownTable] = {}
         self._opened: list[str] = []

@@ -45,10 +45,15 @@ class IsolatedTask:
         crashed: Callable[[int, CodeEnded], Exception],
         done: Callable[[int], object],
     ) -> None:
-        self._input, self._output = RowCodec(stream_schema(fields)), RowCodec(stream_schema(plan.fields))
+        self._input = RowCodec(stream_schema(fields))
+        self._output = RowCodec(stream_schema(plan.fields))
         self._nothing = stream_schema(plan.fields).to_frame()
-        self._tables, self._process, self._patience_s = tables, process, patience_s
-        self._crashed, self._done, self._clocked = crashed, done, plan.python.clock
+        self._tables = tables
+        self._process = process
+        self._patience_s = patience_s
+        self._crashed = crashed
+        self._done = done
+        self._clocked = plan.python.clock
         self._opened: list[Table] = []
         self._scanned: Iterator[tuple[bytes, bytes]] = iter(())
         self._fresh = True

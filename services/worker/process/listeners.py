@@ -75,7 +75,8 @@ class ProgressReader:
     """Updates a job's view with the published progress of all units."""
 
     def __init__(self, job: JobView, refusals: Refusals) -> None:
-        self._job, self._refusals = job, refusals
+        self._job = job
+        self._refusals = refusals
 
     def handler(self, partition: Partition) -> Handler:
         return self._read

@@ -95,7 +95,9 @@ class Worker:
         spans: Spans | None = None,
         schemas: Schemas = NO_SCHEMAS,
     ) -> None:
-        self.identity, self._topics, self._clock_ms = identity, cluster, clock_ms
+        self.identity = identity
+        self._topics = cluster
+        self._clock_ms = clock_ms
         happened = log.offsets([Partition(cluster.events, 0)], "end")
         self._decisions = Decisions(identity, log, cluster, self._refuse)
         name, decided = f"worker-{identity.worker}", Partition(cluster.assignments, 0)
@@ -113,7 +115,8 @@ class Worker:
         self._progress = Gathered(self._appender)
         publish = EventPublisher(identity, self._appender, cluster)
         self.refusals = Refusals(publish, clock_ms, time_ms)
-        self.doing, self._spans = doing or PresentWork(), spans
+        self.doing = doing or PresentWork()
+        self._spans = spans
         self._around = HostServices(
             log=log,
             doing=self.doing,

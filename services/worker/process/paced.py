@@ -42,14 +42,20 @@ class PacedReader:
         clock_ms: Callable[[], float],
         signals: Sequence[Partition] = (),
     ) -> None:
-        self._often, self._seldom, self._paced, self._clock_ms = often, seldom, paced, clock_ms
-        self._signals, self._bell = frozenset(signals), next(iter(signals), None)
-        self._bell_at, self._follows_bell = 0, False
+        self._often = often
+        self._seldom = seldom
+        self._paced = paced
+        self._clock_ms = clock_ms
+        self._signals = frozenset(signals)
+        self._bell = next(iter(signals), None)
+        self._bell_at = 0
+        self._follows_bell = False
         self._always: set[Partition] = set()
         self._mine: set[Partition] = set()
         self._kept: list[Chunk] = []
         self._hurries = False
-        self.wanted_ms, self.looked_ms = -math.inf, -math.inf
+        self.wanted_ms = -math.inf
+        self.looked_ms = -math.inf
 
     @classmethod
     def of(

@@ -48,7 +48,8 @@ class RocksImage:
     """Implements Image. Every method may raise WorkerUnfit if the disk is full or broken."""
 
     def __init__(self, path: Path, memory: RocksMemory | None = None) -> None:
-        self._path, self._memory = path, memory or RocksMemory()
+        self._path = path
+        self._memory = memory or RocksMemory()
         with self._on_disk():
             self._open()
 

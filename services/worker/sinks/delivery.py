@@ -64,9 +64,14 @@ class Delivery:
         history: History | None = None,
     ) -> None:
         history = history or History()
-        self._log, self._blocking, self._sinks = log, blocking, sinks
-        self._positions, self._failed, self._meter = positions, failed, meter
-        self._refusals, self._portion = history.refusals, history.portion
+        self._log = log
+        self._blocking = blocking
+        self._sinks = sinks
+        self._positions = positions
+        self._failed = failed
+        self._meter = meter
+        self._refusals = history.refusals
+        self._portion = history.portion
         self._refused: Refused | None = None
         self._rows = FittingRows(log, sinks.topics, meter, self._refusals, dead_letters=sinks.dead_letters)
         self.ahead = TentativeRows(log, self._rows, sinks.unit, sinks.tentative)
@@ -75,8 +80,12 @@ class Delivery:
         self._clock_ms = meter.clock_ms
         self._queue = RowQueue(sinks.interval_ms, self._portion, self._clock_ms)
         self._under_way: list[Batch] = []
-        self._closed, self._looking, self._patience_ms = False, False, FIRST_LOOK_MS
-        self.waits, self.again_ms, self.committed_ms = "", math.inf, 0.0
+        self._closed = False
+        self._looking = False
+        self._patience_ms = FIRST_LOOK_MS
+        self.waits = ""
+        self.again_ms = math.inf
+        self.committed_ms = 0.0
         self.epoch = self.delivered = self.too_large = self.transactions = self.rows = 0
 
     def prepare(self) -> None:
@@ -184,7 +193,8 @@ class Delivery:
             return
         self._transactor, position = outcome
         if position is not None:
-            self.delivered, self.too_large = position.batch, position.too_large
+            self.delivered = position.batch
+            self.too_large = position.too_large
         self._refusals.opened(self.delivered)
         if self._closed:
             self.close()
@@ -262,7 +272,8 @@ class Delivery:
     def _committed(self, outcome: Any) -> None:
         if self._closed:
             return
-        self._looking, self.waits = False, str(outcome) if isinstance(outcome, Awaited) else ""
+        self._looking = False
+        self.waits = str(outcome) if isinstance(outcome, Awaited) else ""
         if isinstance(outcome, Exception):
             if not self.waits:
                 self._not_committed(outcome)
@@ -288,7 +299,8 @@ class Delivery:
         elif (over := self._refusals.over(self._under_way[0].number, topics)) is not None:
             self._fail(over)
         else:
-            self._refused, self.again_ms = error, now_ms + pause_ms
+            self._refused = error
+            self.again_ms = now_ms + pause_ms
 
     def _fail(self, error: Exception) -> None:
         if not self._closed:

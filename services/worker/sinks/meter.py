@@ -26,7 +26,9 @@ class Meter:
     """
 
     def __init__(self, spent: Spent, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
-        self._spent, self.clock_ms, self._cpu_ms = spent, clock_ms, cpu_ms
+        self._spent = spent
+        self.clock_ms = clock_ms
+        self._cpu_ms = cpu_ms
         self._written = Counter[str]()
         self.took_ms = 0.0
         """Time of the last transaction, milliseconds."""

@@ -20,7 +20,8 @@ class OutsideKafka:
     """Files and tables of one delivery. Blocks. Raises the errors of both."""
 
     def __init__(self, files: StagedFiles | None = None, tables: SqlTables | None = None) -> None:
-        self._files, self._tables = files or StagedFiles(), tables or SqlTables()
+        self._files = files or StagedFiles()
+        self._tables = tables or SqlTables()
 
     @staticmethod
     def of(layout: UnitLayout, topics: JobTopics) -> OutsideKafka:

@@ -57,8 +57,10 @@ class ParquetFolder:
     """
 
     def __init__(self, folder: Path, owner: str, fields: dict[str, str], partition_by: Sequence[str]) -> None:
-        self._folder, self._owner = folder, owner
-        self._schema, self._by = schema(fields), list(partition_by)
+        self._folder = folder
+        self._owner = owner
+        self._schema = schema(fields)
+        self._by = list(partition_by)
         self._aside = folder / ASIDE / owner
 
     def stage(self, token: str, first: int, last: int, frames: Sequence[pl.DataFrame]) -> int:

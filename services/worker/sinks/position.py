@@ -48,8 +48,14 @@ class Positions:
         refuse: Callable[[Partition, int, object], None],
         first: int = 0,
     ) -> None:
-        self._log, self._unit, self._partition, self._cut_log = log, unit, partition, cut_log
-        self._skipped, self._done, self._refuse, self._first = skipped, done, refuse, first
+        self._log = log
+        self._unit = unit
+        self._partition = partition
+        self._cut_log = cut_log
+        self._skipped = skipped
+        self._done = done
+        self._refuse = refuse
+        self._first = first
 
     def last(self) -> Delivered | None:
         """The last position; None if the unit has delivered nothing. Raises Torn, Retriable."""

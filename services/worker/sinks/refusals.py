@@ -108,7 +108,9 @@ class Refusals:
         """
         if delivered > self._delivered or not self._failures:
             self._failures = self._refusals = 0
-            self._delivered, self._since_ms, self._event_ms = delivered, now_ms, now_ms + SAID_MS
+            self._delivered = delivered
+            self._since_ms = now_ms
+            self._event_ms = now_ms + SAID_MS
         self._failures += 1
         self._refusals += isinstance(error, Refused)
         self._cause = str(error)
@@ -133,7 +135,9 @@ class Refusals:
     def forget(self) -> None:
         """Clears the failures, after committed rows or at the end of delivery."""
         self._failures = self._refusals = 0
-        self._cause, self._since_ms, self._event_ms = "", math.inf, math.inf
+        self._cause = ""
+        self._since_ms = math.inf
+        self._event_ms = math.inf
         self.shortage = ""
 
     def waits(self, now_ms: float) -> str:

@@ -23,9 +23,14 @@ class RowQueue:
     """
 
     def __init__(self, interval_ms: int, portion: Portion, clock_ms: Callable[[], float]) -> None:
-        self._interval_ms, self._portion, self._clock_ms = interval_ms, portion, clock_ms
+        self._interval_ms = interval_ms
+        self._portion = portion
+        self._clock_ms = clock_ms
         self._waiting: deque[Batch] = deque()
-        self._began_ms, self._bytes, self._upto, self._hurried = -math.inf, 0, 0, False
+        self._began_ms = -math.inf
+        self._bytes = 0
+        self._upto = 0
+        self._hurried = False
 
     def __iter__(self) -> Iterator[Batch]:
         return iter(self._waiting)
@@ -75,7 +80,8 @@ class RowQueue:
         now_ms = self._clock_ms()
         if now_ms < self._began_ms + self._interval_ms and not self._gathered:
             return False
-        self._began_ms, self._upto = now_ms, self._waiting[-1].number
+        self._began_ms = now_ms
+        self._upto = self._waiting[-1].number
         return True
 
     def _count(self) -> int:

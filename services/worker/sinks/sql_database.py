@@ -65,7 +65,9 @@ class SqlDatabase:
     """
 
     def __init__(self, name: str, tables: Mapping[str, SqlTable], owner: str) -> None:
-        self._name, self._tables, self._owner = name, tables, owner
+        self._name = name
+        self._tables = tables
+        self._owner = owner
         self._connected: Connected | None = None
         self._ready: dict[str, TableStatements] = {}
 

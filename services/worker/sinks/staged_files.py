@@ -45,7 +45,8 @@ class StagedFiles:
         self, tasks: Sequence[TaskLayout] = (), owner: str = "", pause: Callable[[float], None] = time.sleep
     ) -> None:
         self._tasks = {task.name: task.operator for task in tasks}
-        self._owner, self._pause = owner, pause
+        self._owner = owner
+        self._pause = pause
         self._folders: dict[str, ParquetFolder] = {}
         self.staged: dict[str, str] = {}
 

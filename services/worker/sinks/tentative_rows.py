@@ -60,7 +60,10 @@ class TentativeRows:
     """
 
     def __init__(self, log: Log, rows: FittingRows, unit: str, sinks: Mapping[str, OperatorPlan]) -> None:
-        self._log, self._rows, self._unit, self._sinks = log, rows, unit, sinks
+        self._log = log
+        self._rows = rows
+        self._unit = unit
+        self._sinks = sinks
         self.happened: Callable[[str, str], None] = lambda kind, detail: None
         self.last = 0
         self.since: tuple[Position, ...] = ()
@@ -71,7 +74,8 @@ class TentativeRows:
 
     def restore(self, position: Delivered) -> None:
         """Restores the open rows as of the last transaction. Blocks."""
-        self.last, self.since = position.tentative, position.since
+        self.last = position.tentative
+        self.since = position.since
         of = {query: RowsOf(self._rows.topics.job, self._rows.topics.generation, query) for query in self._sinks}
         for at in position.since:
             for message in self._written(Partition(at.topic, at.partition), at.offset):
@@ -194,7 +198,8 @@ class TentativeRows:
             (self.since, self._open), self._trial = self._trial, None
             self._tell(before)
         if self.under_way is not None:
-            self.last, self.under_way = self.under_way.number, None
+            self.last = self.under_way.number
+            self.under_way = None
 
     def _tell(self, before: Mapping[str, OpenRows]) -> None:
         """Counts rows, and publishes an event for the first tentative rows of a query and when all rows are closed.

@@ -22,7 +22,8 @@ class Arrivals:
     """
 
     def __init__(self, time_ms: Callable[[], int]) -> None:
-        self._time_ms, self.slowest = time_ms, (0, 0)
+        self._time_ms = time_ms
+        self.slowest = (0, 0)
         self._waited_ms = -1
         self._cut: dict[str, int] = {}
         self._before: dict[str, int] = {}
@@ -48,7 +49,8 @@ class Arrivals:
     def _tell(self, batch: int, since_ms: int) -> None:
         waited_ms = self._time_ms() - since_ms
         if waited_ms > self._waited_ms and batch >= self.slowest[0]:
-            self.slowest, self._waited_ms = (batch, since_ms), waited_ms
+            self.slowest = (batch, since_ms)
+            self._waited_ms = waited_ms
 
     def _since(self, task: str, stamp_ms: int | None) -> int:
         now_ms = self._time_ms()

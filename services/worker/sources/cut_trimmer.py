@@ -68,7 +68,10 @@ class CutTrimmer:
     """
 
     def __init__(self, job: JobView, unit: str, log: CutLog, around: HostServices, leads: Callable[[], bool]) -> None:
-        self._job, self._log, self._around, self._leads = job, log, around, leads
+        self._job = job
+        self._log = log
+        self._around = around
+        self._leads = leads
         self._partition = Partition(job.topics.cuts, 0)
         self._units = job.reading_units
         horizon_ms = 1000 * job.plan.settings.replay_horizon_s

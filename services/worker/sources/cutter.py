@@ -47,14 +47,18 @@ class Cutter:
     for the unit's code that are not processed yet. arrivals: arrivals of its batches."""
 
     def __init__(self, job: JobView, layout: UnitLayout, rebuilt: Rebuilt, around: HostServices) -> None:
-        self._job, self._unit, self._around = job, layout.unit.name, around
+        self._job = job
+        self._unit = layout.unit.name
+        self._around = around
         self._follows = self._unit in job.reading_units
         self._partition, marker = Partition(job.topics.cuts, 0), rebuilt.marker
         known = None if marker is None else marker.cuts
         own = [task.name for task in layout.tasks if task.source is not None]
         self.log = of_plan(job.plan, known, own, job.skipped.get(self._partition, ()), rebuilt.cuts_base)
         self._until = rebuilt.cuts_end
-        self.rewired, self.raised, self.answered = False, list[Raised](), list[Answered]()
+        self.rewired = False
+        self.raised = list[Raised]()
+        self.answered = list[Answered]()
         self._tables = frozenset(table_tasks(job))
         batch = 0 if marker is None else marker.b
         self.feeds = {

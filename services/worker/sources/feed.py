@@ -36,7 +36,9 @@ class Feed(ABC):
     continues = True
 
     def __init__(self, task: TaskLayout, state: TaskCuts, batch: int) -> None:
-        self.task, self.batch, self.ended = task, batch, state.final
+        self.task = task
+        self.batch = batch
+        self.ended = state.final
         self.lives = 0
         self.last_cut_ms = 0.0
         self._cuts: dict[int, Cut] = {}

@@ -33,7 +33,9 @@ class Fetched:
     """
 
     def __init__(self, schemas: Schemas, asks: Blocking, time_ms: Callable[[], int]) -> None:
-        self._schemas, self._asks, self._time_ms = schemas, asks, time_ms
+        self._schemas = schemas
+        self._asks = asks
+        self._time_ms = time_ms
         self._found: dict[int, WriterSchema] = {}
         self._absent: dict[int, int] = {}
         self.known: Schemas = self

@@ -29,8 +29,11 @@ class Missing:
     """
 
     def __init__(self, log: Log, beside: Blocking, job: str) -> None:
-        self._log, self._beside, self._job = log, beside, job
-        self._batch, self._since_ms = 0, math.inf
+        self._log = log
+        self._beside = beside
+        self._job = job
+        self._batch = 0
+        self._since_ms = math.inf
         self._asking = False
         self._cause = ""
 
@@ -52,7 +55,8 @@ class Missing:
         if self._cause:
             raise Unreachable(self._cause)
         if batch != self._batch:
-            self._batch, self._since_ms = batch, now_ms
+            self._batch = batch
+            self._since_ms = now_ms
         if self._asking or now_ms < self._since_ms + PATIENCE_MS:
             return
         self._since_ms = now_ms

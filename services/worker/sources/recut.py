@@ -111,7 +111,8 @@ class RecutFeed(Feed):
 
     def _see(self, cut: Cut, now_ms: float) -> None:
         (r,) = cut.ranges
-        self._cut, self._newest_us = r.stop, r.newest_us
+        self._cut = r.stop
+        self._newest_us = r.newest_us
 
     def _here(self, cut: Cut) -> bool:
         (r,) = cut.ranges

@@ -52,7 +52,8 @@ class TopicGuard:
                 self._told.add((source, found.id))
                 yield Replaced(source, topic, known[-1], found.id, sure=self._sure(log, source))
         if fresh and good:
-            self._before, self._now = self._now, {task: cuts.batch for task, cuts in log.tasks.items()}
+            self._before = self._now
+            self._now = {task: cuts.batch for task, cuts in log.tasks.items()}
 
     def _sure(self, log: CutLog, source: str) -> dict[str, int]:
         tasks = [task for task in log.tasks if task.rpartition("-")[0] == source]

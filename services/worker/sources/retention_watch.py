@@ -64,8 +64,13 @@ class RetentionWatch:
         leads: Callable[[], bool],
         record_bytes: Callable[[str], float],
     ) -> None:
-        self._job, self._unit, self._cutter, self._around = job, unit, cutter, around
-        self._acked, self._leads, self._record_bytes = acked, leads, record_bytes
+        self._job = job
+        self._unit = unit
+        self._cutter = cutter
+        self._around = around
+        self._acked = acked
+        self._leads = leads
+        self._record_bytes = record_bytes
         wait, users = wait_s(job.plan.settings.fault_tolerance), cutter.users_topics()
         self._topics = (
             {} if wait is None else {t: Retention(source, topic, wait) for t, (source, topic) in users.items()}
@@ -82,7 +87,8 @@ class RetentionWatch:
         """Sends a request if it is due."""
         if now_ms < self.due_ms(now_ms):
             return
-        self._asking, self._look_ms = True, now_ms + LOOK_MS
+        self._asking = True
+        self._look_ms = now_ms + LOOK_MS
         wanted = {task: list(self._needed(task)) for task in self._topics}
         since_ms = {
             task: None if one.young_ms is None else round(self._around.time_ms() - one.young_ms)

@@ -35,9 +35,11 @@ class _Lane:
 
     def __init__(self, output: Mapping[str, str], r: Range, refuse: Refuse) -> None:
         self._reader = RowReader(output, r.stop, refuse)
-        self.cut, self.newest_us = r.stop, r.newest_us
+        self.cut = r.stop
+        self.newest_us = r.newest_us
         self._position = r.stop
-        self.fetched, self.end = self._reader.position, -1
+        self.fetched = self._reader.position
+        self.end = -1
         self.heard_ms: float | None = None
         self.rows: pl.DataFrame = self._reader.read([], [])
         self.bytes = 0
@@ -94,7 +96,8 @@ class RowsFeed(Feed):
         self, task: TaskLayout, state: TaskCuts, batch: int, plan: SparkPlan, refuse: Callable[[int, int, str], None]
     ) -> None:
         super().__init__(task, state, batch)
-        self._plan, self._reading = plan, LaneCuts(plan)
+        self._plan = plan
+        self._reading = LaneCuts(plan)
         self._lanes = {
             r.partition: _Lane(plan.output, r, partial(refuse, r.partition))
             for r in state.ranges

@@ -26,8 +26,12 @@ class Silences:
     """The silences of one copy's feeds. `tables` holds the source tasks of tables."""
 
     def __init__(self, job: JobView, log: CutLog, tables: Collection[str], around: HostServices) -> None:
-        self._job, self._log, self._tables, self._around = job, log, tables, around
-        self._asking, self._clocked = set[str](), clocked(job.plan)
+        self._job = job
+        self._log = log
+        self._tables = tables
+        self._around = around
+        self._asking = set[str]()
+        self._clocked = clocked(job.plan)
         self._ask_ms: dict[str, float] = {}
 
     def settled(self, feed: Feed, now_ms: float) -> bool:

@@ -26,7 +26,10 @@ class Upstream:
     """
 
     def __init__(self, job: str, unit: str, around: HostServices, leads: Callable[[], bool]) -> None:
-        self._job, self._unit, self._around, self._leads = job, unit, around, leads
+        self._job = job
+        self._unit = unit
+        self._around = around
+        self._leads = leads
         self._runs: dict[tuple[str, str], str] = {}
 
     def look(self, chunk: Chunk) -> None:

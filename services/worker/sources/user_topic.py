@@ -57,12 +57,16 @@ class SourceFeed(Feed):
         super().__init__(task, state, batch)
         source = task.operator.source
         self._lateness_us = int(source.allowed_lateness_s * 1_000_000)
-        self._schemas, self._kept_out, self._let_in = schemas, set[int](), set[int]()
+        self._schemas = schemas
+        self._kept_out = set[int]()
+        self._let_in = set[int]()
         self.resumes: Callable[[], None] = lambda: None
         known = NO_SCHEMAS if schemas is None else schemas.known
-        self._reading, self._table = TopicCuts(task, known), bool(source.table)
+        self._reading = TopicCuts(task, known)
+        self._table = bool(source.table)
         self._wanted = wanted_of(source)
-        self._names_schemas, self._keys_name_schemas = source.format in KINDS, source.key_format in KINDS
+        self._names_schemas = source.format in KINDS
+        self._keys_name_schemas = source.key_format in KINDS
         self._waiting = {r.partition: self._from(r.stop) for r in state.ranges}
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         after_ms = (_ms(source.idle_after_s), _ms(source.close_after_idle_s))
@@ -70,7 +74,9 @@ class SourceFeed(Feed):
         self._prepared: dict[int, Read] = {}
         assert task.source is not None
         self._leaping = None if self._table else Leaps(task.source.topic, max(self._lateness_us, LEAST_LEAP_US))
-        self._reads, self._gives_up, self._sealed = True, False, 0
+        self._reads = True
+        self._gives_up = False
+        self._sealed = 0
         self.continues = source.on_data_loss == "continue"
 
     @property
@@ -178,7 +184,8 @@ class SourceFeed(Feed):
         Args:
             keep: True if the records read are of the old topic, so that batches cut and here can still be processed.
         """
-        self._reads, self._gives_up = False, False
+        self._reads = False
+        self._gives_up = False
         held = {number for number, cut in self._cuts.items() if keep and self._holds(cut)}
         self._prepared = {
             n: self._prepared.get(n) or self._decode(self._cuts[n].ranges, self._cuts[n].unknown) for n in held
@@ -192,7 +199,8 @@ class SourceFeed(Feed):
         Args:
             reads: False if the source ends at its present position.
         """
-        self._reads, self._gives_up = reads, True
+        self._reads = reads
+        self._gives_up = True
         self._newest = {r.partition: r.newest_us for r in state.ranges}
         self._empty([(r.partition, r.stop) for r in state.ranges])
         if self.idling is not None:

@@ -38,10 +38,14 @@ class UnitCopy:
     """A copy of a unit, hosted by this worker. Implements Subscriber and Shell."""
 
     def __init__(self, unit: HostedUnit) -> None:
-        self._job, self._layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
+        self._job = unit.job
+        self._layout = unit.layout
+        self._around = unit.around
+        self._spent = unit.spent
         self.key = unit.key
         self.core = Lifecycle(self.key)
-        self._rebuilds, self._missing_ms = Rebuilds(), -math.inf
+        self._rebuilds = Rebuilds()
+        self._missing_ms = -math.inf
         self._effects = Effects(self, unit, self._rebuilds)
 
     @property

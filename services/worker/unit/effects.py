@@ -56,8 +56,12 @@ class Effects:
     """
 
     def __init__(self, copy: Shell, unit: HostedUnit, rebuilds: Rebuilds) -> None:
-        self._copy, self._unit, self._rebuilds = copy, unit, rebuilds
-        self._job, self._layout, self._around = unit.job, unit.layout, unit.around
+        self._copy = copy
+        self._unit = unit
+        self._rebuilds = rebuilds
+        self._job = unit.job
+        self._layout = unit.layout
+        self._around = unit.around
         self.running: RunningCopy | None = None
         self.rebuilt: Rebuilt | None = None
         self.takeover: Takeover | None = None
@@ -100,7 +104,8 @@ class Effects:
         self._run(restoring(self._job, self._layout, self._around, image, self.code), self._restored, "restoring")
 
     def _restored(self, rebuilt: Rebuilt) -> None:
-        self.rebuilt, self._image = rebuilt, rebuilt.image
+        self.rebuilt = rebuilt
+        self._image = rebuilt.image
         self.begin()
 
     def begin(self) -> None:

@@ -24,8 +24,10 @@ class InputChoice:
     """
 
     def __init__(self, subscriber: Subscriber, unit: HostedUnit) -> None:
-        self._subscriber, self._data = subscriber, unit.around.data
-        self._spent, self._clock_ms = unit.spent, unit.around.clock_ms
+        self._subscriber = subscriber
+        self._data = unit.around.data
+        self._spent = unit.spent
+        self._clock_ms = unit.around.clock_ms
         self._on = False
         self._silent: set[Partition] = set()
         self._began_ms = 0.0

@@ -34,7 +34,8 @@ class Growth:
     """
 
     def __init__(self, standing: Standing, size: int) -> None:
-        self._standing, self._size = standing, size
+        self._standing = standing
+        self._size = size
         self._topology = standing.topology
         self.inputs = [taken_in(node, standing.outputs) for node in self._topology.nodes]
         self._means = [_means(node, standing.outputs) if node.correlated else [] for node in self._topology.nodes]

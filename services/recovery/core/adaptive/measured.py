@@ -116,9 +116,13 @@ class Measured:
 
     def __init__(self) -> None:
         self._heard: dict[tuple[str, str], _Heard] = {}
-        self._deploy, self._send, self._receive = Longest(), Longest(), Longest()
-        self._open, self._seek = Longest(), Longest()
-        self._read, self._written = Slowest(), Slowest()
+        self._deploy = Longest()
+        self._send = Longest()
+        self._receive = Longest()
+        self._open = Longest()
+        self._seek = Longest()
+        self._read = Slowest()
+        self._written = Slowest()
         self._leader = ("", "")
 
     # -- what comes in ------------------------------------------------------------------------------------------------

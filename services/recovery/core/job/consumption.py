@@ -47,7 +47,9 @@ class _Used:
             lately = 1000 * (cpu_ms - self.cpu_ms) / took_us
             before = lately if self.cpu is None else self.cpu
             self.cpu = before + (lately - before) * min(1.0, took_us / MEAN_US)
-        self.run, self.time_us, self.cpu_ms = run, time_us, cpu_ms
+        self.run = run
+        self.time_us = time_us
+        self.cpu_ms = cpu_ms
 
 
 @dataclass(slots=True)

@@ -29,7 +29,8 @@ class _Sum:
     def add(self, costs: Costs) -> None:
         self.samples += 1
         self.recovery_ms += costs.recovery_ms
-        self.last_ms, self.leads = costs.apply_ms, costs.leads
+        self.last_ms = costs.apply_ms
+        self.leads = costs.leads
 
     @property
     def mean_ms(self) -> float:

@@ -65,7 +65,9 @@ class Refreshing:
         if self._repeated > MAX_REPEATED * self._entries:
             self.rest = REST_SWEEPS
         if sweep or self.rest:
-            self._written, self._entries, self._repeated = set(), 0, 0
+            self._written = set()
+            self._entries = 0
+            self._repeated = 0
         else:
             self._written |= new
 

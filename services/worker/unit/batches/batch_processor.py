@@ -74,9 +74,13 @@ class BatchProcessor:
         build: Build = catalogue.build,
     ) -> None:
         job, layout, spent = unit.job, unit.layout, unit.spent
-        self._limit_mb, self._build = job.most_mb, build
+        self._limit_mb = job.most_mb
+        self._build = build
         self._spans = job.spans_of(layout.unit.name)
-        self._layout, self.store, self.intake, self.outputs = layout, store, intake, outputs
+        self._layout = layout
+        self.store = store
+        self.intake = intake
+        self.outputs = outputs
         self._spent = spent
         spent.edges.restore(marker.counts if marker else {})
         self.batch = 0 if marker is None else marker.b

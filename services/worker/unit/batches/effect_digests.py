@@ -20,8 +20,10 @@ class EffectDigests:
     """The digests of one copy from a restored image on. `newest` holds batches and digests, for any thread."""
 
     def __init__(self, job: JobView, layout: UnitLayout, store: StateStore) -> None:
-        self._assigned, self._key = job.assigned, job.key(layout.unit.name)
-        self._frames, self._store = Frames(layout, job.number), store
+        self._assigned = job.assigned
+        self._key = job.key(layout.unit.name)
+        self._frames = Frames(layout, job.number)
+        self._store = store
         self._on = False
         self.newest: tuple[tuple[int, int], ...] = ()
 
@@ -30,7 +32,8 @@ class EffectDigests:
         change = self._assigned.of(self._key)
         wanted = change is not None and bool(change.unshown)
         if wanted != self._on:
-            self._on, self.newest = wanted, ()
+            self._on = wanted
+            self.newest = ()
             self._store.watch(wanted)
 
     def done(self, batch: int, walked: Walked) -> None:

@@ -56,8 +56,13 @@ class GapSkip:
         moment: Callable[[], Moment],
         wake: Callable[[], None],
     ) -> None:
-        self._job, self._unit, self._around, self._moment, self._wake = unit.job, unit.name, unit.around, moment, wake
-        self._intake, self._processing = processing.intake, processing
+        self._job = unit.job
+        self._unit = unit.name
+        self._around = unit.around
+        self._moment = moment
+        self._wake = wake
+        self._intake = processing.intake
+        self._processing = processing
         self._checkpointer, marker = checkpoints.checkpointer, checkpoints.marker
         self._on = unit.name in unit.job.skipping_units
         self._unnoted = None if marker is None else marker.gap
@@ -75,7 +80,8 @@ class GapSkip:
     def place(self, commit: bool, took_over: bool) -> None:
         """Applies a change of flags. `took_over` is True if the copy begins to lead and processed nothing before."""
         if self._on and took_over and self._phase is Phase.DONE:
-            self._phase, self._target = Phase.PASSING, None
+            self._phase = Phase.PASSING
+            self._target = None
         elif not commit and self._phase in (Phase.PASSING, Phase.MARKING):
             # The inputs of skipped batches are gone: the copy goes back to the newest checkpoint.
             began = self._target is not None and self._processing.batch > self._after
@@ -145,7 +151,8 @@ class GapSkip:
         Nothing is skipped under a policy with global checkpoints, because a rollback to one would include skipped
         batches.
         """
-        self._after, self._records = self._processing.batch, 0
+        self._after = self._processing.batch
+        self._records = 0
         known = max(self._processing.outputs.delivery.delivered, self._job.processed(self._unit))
         replays = self._job.held is not None or known > self._after + MOST_BATCHES
         self._target = self._after if replays else max(known, self._after)
@@ -164,7 +171,8 @@ class GapSkip:
 
     def _note(self, gap: Gap, then: Phase) -> None:
         """Writes the gap to the cut log, again if Kafka may have lost it. `then` is the next phase."""
-        self._phase, self._unnoted = Phase.NOTING, None
+        self._phase = Phase.NOTING
+        self._unnoted = None
 
         def noted(error: Exception | None, _: int) -> None:
             if error is not None:

@@ -61,19 +61,27 @@ class Checkpoints:
         store: StateStore,
     ) -> None:
         job, layout, around, spent = unit.job, unit.layout, unit.around, unit.spent
-        self._listener, self.store, self._spent, self._clock_ms = listener, store, spent, around.clock_ms
-        self._scheduler, self._key = around.checkpoints, unit.key
-        self._refusals, self._job_name = around.refusals, job.plan.job
-        self.partition, self.next_offset = Partition(job.topics.checkpoints, layout.unit.partition), rebuilt.next_offset
+        self._listener = listener
+        self.store = store
+        self._spent = spent
+        self._clock_ms = around.clock_ms
+        self._scheduler = around.checkpoints
+        self._key = unit.key
+        self._refusals = around.refusals
+        self._job_name = job.plan.job
+        self.partition = Partition(job.topics.checkpoints, layout.unit.partition)
+        self.next_offset = rebuilt.next_offset
         written = WrittenLog(self.partition, rebuilt.log, around.author, around.appender, clock_ms=around.clock_ms)
         heard = RunListener(self._acked, self._passed, self._jumped, self._captured)
         self.checkpointer = Checkpointer(written, UnitImage(store, rebuilt.batch), heard, spent)
-        self.marker, self.holding = rebuilt.marker, HeldCheckpoints(job, rebuilt.log, rebuilt.line)
+        self.marker = rebuilt.marker
+        self.holding = HeldCheckpoints(job, rebuilt.log, rebuilt.line)
         now_ms = around.clock_ms()
         spent.marked_ms = None if rebuilt.marker is None else now_ms
         self.protection = Protection(job, unit.name, spent, around, now_ms=now_ms)
         self.swept_ms = self.captured_ms = now_ms
-        self.captured_batch, self.swept_batch = -1, rebuilt.batch
+        self.captured_batch = -1
+        self.swept_batch = rebuilt.batch
         self.still = True
         self.trimmer = Trimmer(job, layout, self.partition, around)
 
@@ -117,10 +125,12 @@ class Checkpoints:
         kind = self._scheduler.capture(self._key, seen.now_ms)
         if kind is None:
             return
-        self.captured_ms, self.captured_batch = seen.now_ms, seen.batch
+        self.captured_ms = seen.now_ms
+        self.captured_batch = seen.batch
         self.protection.captured()
         if kind is Kind.SWEEP:
-            self.swept_ms, self.swept_batch = seen.now_ms, seen.batch
+            self.swept_ms = seen.now_ms
+            self.swept_batch = seen.batch
             self.trimmer.output_trimmed = False
         self.checkpointer.writer.begin(moment(), kind)
         self.still = self.still or kind is Kind.SWEEP

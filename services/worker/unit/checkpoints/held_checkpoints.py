@@ -16,7 +16,9 @@ class HeldCheckpoints:
     """The global checkpoints of one copy; `line` is its line."""
 
     def __init__(self, job: JobView, log: CheckpointLog, line: int) -> None:
-        self._job, self._log, self.line = job, log, line
+        self._job = job
+        self._log = log
+        self.line = line
         self._acked = log.acked
 
     @property

@@ -17,8 +17,12 @@ class Protection:
     """The cost of a failure, at one copy. A unit with another copy that processes has nothing to repeat."""
 
     def __init__(self, job: JobView, unit: str, spent: Spent, around: HostServices, now_ms: float) -> None:
-        self._job, self._unit, self._key = job, unit, job.key(unit)
-        self._spent, self._presence, self._clock_ms = spent, around.presence, around.clock_ms
+        self._job = job
+        self._unit = unit
+        self._key = job.key(unit)
+        self._spent = spent
+        self._presence = around.presence
+        self._clock_ms = around.clock_ms
         self._load = Load(now_ms, spent.process_ms)
         self._captured_ms = self._saved_ms = spent.process_ms
 

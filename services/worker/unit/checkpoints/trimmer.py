@@ -26,7 +26,9 @@ class Trimmer:
     this starts a sweep."""
 
     def __init__(self, job: JobView, layout: UnitLayout, checkpoint: Partition, around: HostServices) -> None:
-        self._job, self._checkpoint, self._around = job, checkpoint, around
+        self._job = job
+        self._checkpoint = checkpoint
+        self._around = around
         self._outputs = {
             Partition(output.topic, target)
             for task in layout.tasks

@@ -12,7 +12,8 @@ class Steps:
     """
 
     def __init__(self, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
-        self._clock_ms, self._cpu_ms = clock_ms, cpu_ms
+        self._clock_ms = clock_ms
+        self._cpu_ms = cpu_ms
         self.restart()
 
     def restart(self) -> None:
@@ -29,7 +30,9 @@ class Step:
     __slots__ = ("_began_cpu_ms", "_began_ms", "_clock_ms", "_cpu_ms", "_steps")
 
     def __init__(self, steps: Steps, clock_ms: Callable[[], float], cpu_ms: Callable[[], float]) -> None:
-        self._steps, self._clock_ms, self._cpu_ms = steps, clock_ms, cpu_ms
+        self._steps = steps
+        self._clock_ms = clock_ms
+        self._cpu_ms = cpu_ms
         self._began_ms = self._began_cpu_ms = 0.0
 
     def __enter__(self) -> None:

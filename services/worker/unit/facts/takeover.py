@@ -49,7 +49,9 @@ class Takeover:
     """
 
     def __init__(self, placed_ms: float, reached: int = 0, before: Callable[[], int] = lambda: 0) -> None:
-        self.placed_ms, self._reached, self._before = placed_ms, reached, before
+        self.placed_ms = placed_ms
+        self._reached = reached
+        self._before = before
         self._running_ms: float | None = None
         self._target = max(before(), reached)
         self.phases: dict[str, float] = {}

@@ -34,7 +34,8 @@ class Cuts:
         leads: Callable[[], bool],
     ) -> None:
         job, around, name = unit.job, unit.around, unit.name
-        self._job, self._intake = job, intake
+        self._job = job
+        self._intake = intake
         self._missing = Missing(around.log, around.restores, job.plan.job)
         self.trimmer = CutTrimmer(job, name, intake.cutter.log, around, leads=leads)
         self.retention = RetentionWatch(

@@ -37,8 +37,14 @@ class OutputOpener:
         failed: Callable[[Exception], None],
         happened: Callable[[str, str], None],
     ) -> None:
-        self._job, self._layout, self._around, self._spent = unit.job, unit.layout, unit.around, unit.spent
-        self._unit, self._done, self._failed, self._happened = unit.layout.unit, done, failed, happened
+        self._job = unit.job
+        self._layout = unit.layout
+        self._around = unit.around
+        self._spent = unit.spent
+        self._unit = unit.layout.unit
+        self._done = done
+        self._failed = failed
+        self._happened = happened
         self.delivery: Delivery | None = None
         self._holds = False
         self._history = History(Refusals(written(unit.layout, unit.job.topics)))

@@ -44,7 +44,10 @@ class Outbox:
         format: Callable[[], int] = lambda: FIRST,
     ) -> None:
         self.retained = retained
-        self._appender, self._spent, self._clock_ms, self._format = appender, spent, clock_ms, format
+        self._appender = appender
+        self._spent = spent
+        self._clock_ms = clock_ms
+        self._format = format
         self.activating = True
         self._frames = frames
         self.epoch = epoch

@@ -13,7 +13,9 @@ class ResultWaits:
     `began` is the batch of the image."""
 
     def __init__(self, unit: HostedUnit, outputs: Outputs, began: int) -> None:
-        self._job, self._outputs, self._around = unit.job, outputs, unit.around
+        self._job = unit.job
+        self._outputs = outputs
+        self._around = unit.around
         self._latency = Latency(unit.spent, began) if unit.layout.unit.delivers else None
         self._sources = unit.job.cutting_units
 

@@ -25,7 +25,9 @@ class LineCode:
     """The code of one copy's line. `ready` is True if all of it is loaded."""
 
     def __init__(self, job: JobView, layout: UnitLayout, around: HostServices) -> None:
-        self._job, self._layout, self._around = job, layout, around
+        self._job = job
+        self._layout = layout
+        self._around = around
         self._code: IsolatedCode | None = None
         self.ready = False
 
@@ -55,4 +57,5 @@ class LineCode:
     def close(self) -> None:
         if self._code is not None:
             self._code.close()
-        self._code, self.ready = None, False
+        self._code = None
+        self.ready = False

@@ -36,9 +36,13 @@ class TentativeLine:
 
     def __init__(self, unit: HostedUnit, processing: BatchProcessor) -> None:
         job, layout, around = unit.job, unit.layout, unit.around
-        self._job, self._unit_name = job, unit.name
-        self._code, self._traces = LineCode(job, layout, around), around.doing.traces
-        self._processing, self._intake, self._outputs = processing, processing.intake, processing.outputs
+        self._job = job
+        self._unit_name = unit.name
+        self._code = LineCode(job, layout, around)
+        self._traces = around.doing.traces
+        self._processing = processing
+        self._intake = processing.intake
+        self._outputs = processing.outputs
         self._able = self._unit_name in job.tentative and self._unit_name in job.forking
         under = below(job.layouts) if self._able else {}
         self._above = frozenset(name for name, units in under.items() if self._unit_name in units)
@@ -84,7 +88,8 @@ class TentativeLine:
                 self._code.start(self._ban)
             case Do.FORK:
                 self._fork = ForkedStore(self._processing.store)
-                self._unit, self._forked_at = self._processing.forked(self._fork, self._code.build), seen.batch
+                self._unit = self._processing.forked(self._fork, self._code.build)
+                self._forked_at = seen.batch
                 self._process(seen.batch)
             case Do.PROCESS:
                 self._process(seen.batch)

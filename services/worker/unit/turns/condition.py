@@ -34,9 +34,15 @@ class Condition:
         raising: RaisedErrors,
         skipping: GapSkip,
     ) -> None:
-        self._job, self.flags, self._processing, self._checkpoints = unit.job, flags, processing, checkpoints
-        self._intake, self._outputs = processing.intake, processing.outputs
-        self._answering, self._raising, self._skipping = answering, raising, skipping
+        self._job = unit.job
+        self.flags = flags
+        self._processing = processing
+        self._checkpoints = checkpoints
+        self._intake = processing.intake
+        self._outputs = processing.outputs
+        self._answering = answering
+        self._raising = raising
+        self._skipping = skipping
         self.began = processing.batch
         self._awaits_control: bool | None = None
 

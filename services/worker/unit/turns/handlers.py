@@ -34,8 +34,12 @@ class Handlers:
         hears: Callable[[Partition], bool],
         wake: Callable[[], None],
     ) -> None:
-        self._condition, self._checkpoints, self._intake = condition, checkpoints, intake
-        self._steps, self._hears, self._wake = steps, hears, wake
+        self._condition = condition
+        self._checkpoints = checkpoints
+        self._intake = intake
+        self._steps = steps
+        self._hears = hears
+        self._wake = wake
 
     def control_positions(self) -> dict[Partition, int]:
         """The positions of the unit's checkpoint log and, for units that read it, of the job's cut log."""

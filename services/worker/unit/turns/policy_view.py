@@ -17,8 +17,12 @@ class PolicyView:
     """Implements UnitView, which defines each value."""
 
     def __init__(self, of: Condition, checkpoints: Checkpoints, unit: HostedUnit) -> None:
-        self._of, self._checkpoints, self._job, self._spent = of, checkpoints, unit.job, unit.spent
-        self._name, self._protection = unit.name, checkpoints.protection
+        self._of = of
+        self._checkpoints = checkpoints
+        self._job = unit.job
+        self._spent = unit.spent
+        self._name = unit.name
+        self._protection = checkpoints.protection
         self.sinkmost = not any(task.outputs for task in unit.layout.tasks)
 
     @property

@@ -40,15 +40,22 @@ class ProgressPublisher:
         cutter: Cutter,
     ) -> None:
         job, around = unit.job, unit.around
-        self._unit, self._partition, self._published = unit.name, Partition(job.topics.progress, 0), around.progress
-        self._cut_log, self._job = job.topics.cuts, job
-        self._processing, self._checkpoints, self._outputs = processing, checkpoints, outputs
+        self._unit = unit.name
+        self._partition = Partition(job.topics.progress, 0)
+        self._published = around.progress
+        self._cut_log = job.topics.cuts
+        self._job = job
+        self._processing = processing
+        self._checkpoints = checkpoints
+        self._outputs = outputs
         self.steps = Steps(around.clock_ms, around.cpu_ms)
         self._last_ms = around.clock_ms()
         self._batch = self._looked = -1
         self._kept: dict[str, int] = {}
         self._cutter = cutter
-        self._arrival, self._over, self._rests = (0, 0), False, 0
+        self._arrival = (0, 0)
+        self._over = False
+        self._rests = 0
 
     def due_ms(self, seen: CopyView) -> float:
         """The time to publish; math.inf without `commit`, or if all progress is published."""
@@ -81,8 +88,11 @@ class ProgressPublisher:
     def publish(self, now_ms: float) -> None:
         """Publishes the progress of the leader."""
         progress = self.progress()
-        self._last_ms, self._batch, self._kept = now_ms, progress.processed, self._outputs.retained
-        self._arrival, self._rests = (progress.arrived, progress.arrived_ms), progress.rests
+        self._last_ms = now_ms
+        self._batch = progress.processed
+        self._kept = self._outputs.retained
+        self._arrival = (progress.arrived, progress.arrived_ms)
+        self._rests = progress.rests
         self._cutter.arrivals.published()
         self._append(progress)
         self.steps.restart()

@@ -54,7 +54,9 @@ class Turns:
     def __init__(
         self, tasks: Sequence[Task], watched: Sequence[Watched] = (), view: Callable[[float], Any] = float
     ) -> None:
-        self._tasks, self._watched, self._view = tuple(tasks), tuple(watched), view
+        self._tasks = tuple(tasks)
+        self._watched = tuple(watched)
+        self._view = view
         self._do = [(task.do, task.changes) for task in tasks]
         self._dues = [task.due_ms for task in tasks if task.due_ms is not never]
         self.next_deadline = -math.inf

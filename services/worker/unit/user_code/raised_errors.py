@@ -43,14 +43,21 @@ class RaisedErrors:
         wake: Callable[[], None],
     ) -> None:
         job = unit.job
-        self._job, self._unit, self._around, self._log, self._wake = job, unit.name, unit.around, log, wake
-        self._cutter, self._processing, self._outputs = processing.intake.cutter, processing, processing.outputs
+        self._job = job
+        self._unit = unit.name
+        self._around = unit.around
+        self._log = log
+        self._wake = wake
+        self._cutter = processing.intake.cutter
+        self._processing = processing
+        self._outputs = processing.outputs
         self._on = self._unit in job.raising_units
         self._partition = Partition(job.topics.cuts, 0)
         self._strict = job.plan.settings.on_divergence != "continue"
         outs = [Partition(o.topic, t) for task in unit.layout.tasks for o in task.outputs for t in o.targets]
         self._readers = {reader for partition in outs for reader in job.readers.get(partition, ())}
-        self._flags, self._epoch = Flags(commit=False), 0
+        self._flags = Flags(commit=False)
+        self._epoch = 0
         self._announced: Id | None = None
         self._announced_epoch = 0
         self._holds = self._proposed = False
@@ -86,8 +93,10 @@ class RaisedErrors:
     def place(self, epoch: int, flags: Flags) -> None:
         """Applies these flags from now on."""
         if flags.commit != self._flags.commit:
-            self._announced, self._proposed = None, False
-        self._flags, self._epoch = flags, epoch
+            self._announced = None
+            self._proposed = False
+        self._flags = flags
+        self._epoch = epoch
         if self._on and flags.commit and self._announced is None:
             self._hold()
 
@@ -188,7 +197,8 @@ class RaisedErrors:
             raise StateCorrupted(why)
         if step is Step.ANNOUNCE:
             self._hold()
-            self._announced, self._announced_epoch = self._around.author.next(), self._epoch
+            self._announced = self._around.author.next()
+            self._announced_epoch = self._epoch
             self._proposed = False
             self._append(Leads(self._unit, self._epoch, self._announced))
         elif step is Step.HOLD:

@@ -77,13 +77,20 @@ class UserAnswers:
     """The answers of one copy's tasks, from a restored image on. `wake` is called after an outcome."""
 
     def __init__(self, unit: HostedUnit, processing: BatchProcessor, wake: Callable[[], None]) -> None:
-        self._job, self._unit, self._around, self._wake = unit.job, unit.name, unit.around, wake
-        self._processing, self._intake, self._flags = processing, processing.intake, Flags(commit=False)
+        self._job = unit.job
+        self._unit = unit.name
+        self._around = unit.around
+        self._wake = wake
+        self._processing = processing
+        self._intake = processing.intake
+        self._flags = Flags(commit=False)
         self._tasks = {task.name: task for task in unit.layout.tasks if task.operator.python.ask is not None}
-        self._partition, self._answers = Partition(unit.job.topics.cuts, 0), Answers(self._tasks)
+        self._partition = Partition(unit.job.topics.cuts, 0)
+        self._answers = Answers(self._tasks)
         self._announced: Id | None = None
         self._heard = self._led = False
-        self._waiting, self._failed = _Waiting(), list[HoldfastError]()
+        self._waiting = _Waiting()
+        self._failed = list[HoldfastError]()
 
     # -- what the copy asks -------------------------------------------------------------------------------------------
 
@@ -146,7 +153,10 @@ class UserAnswers:
         """Applies the records that were read from the cut log."""
         leads = self._flags.commit and self._flags.process
         if leads != self._led:
-            self._led, self._heard, self._announced, self._waiting = leads, False, None, _Waiting()
+            self._led = leads
+            self._heard = False
+            self._announced = None
+            self._waiting = _Waiting()
         for record in self._intake.cutter.answered:
             self._heard |= record.id == self._announced
             if record.batch > self._processing.batch:
