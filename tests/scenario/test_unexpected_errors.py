@@ -57,7 +57,7 @@ def test_a_batch_with_an_unexpected_error_is_tried_again(scheme: str) -> None:
         run.end()
     (event,) = events(run, "copy-faulted")
     assert event.detail.startswith(f"TypeError: {ERROR}, at scenario/test_unexpected_errors.py:")
-    assert " unit/batches/batch_processor.py:" in event.detail, "where it was called"
+    assert " batches/batch_processor.py:" in event.detail, "where it was called"
     assert not events(run, "copy-failed")
 
 
