@@ -378,8 +378,10 @@ class InterruptedReader(MemoryReader):
     ],
 )
 def test_ctrl_c_ends_a_command_that_waits_with_130_and_no_word(
-    filled: MemoryLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+    filled: MemoryLog, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str], request: pytest.FixtureRequest
 ) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOLDFAST_CLUSTER", "t")
     monkeypatch.setattr(whereabouts, "reach", lambda *_: "")
