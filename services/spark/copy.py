@@ -246,7 +246,7 @@ class SparkCopy:
             _DO[action](self)
 
     def _begin(self, task: Task) -> None:
-        self._tasks = self._tasks + 1
+        self._tasks += 1
         self._begun_ms = self._around.clock_ms()
         self._engine.begin(task)
 
